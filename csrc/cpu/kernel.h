@@ -1,0 +1,32 @@
+// What a CPU kernel is to the executor: a name, a signature, and a function over a range of work items.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "../params/signature.h"
+#include "../plan/plan.h"
+
+namespace ferrule::cpu {
+
+struct KernelArgs {
+    void* const* operands;  // in the order of the signature; null where an optional operand is absent
+    const void* params;
+    uint32_t rows;          // the launch's row dimension
+    Dims dims;
+
+    template <class T> T* operand(int i) const { return static_cast<T*>(operands[i]); }
+    template <class P> const P& as() const { return *static_cast<const P*>(params); }
+};
+
+struct Kernel {
+    const char* name;  // e.g. "matvec_q4_k"
+    const OpSignature* signature;
+    // Number of independent work items; any thread may run any range of them, in any order.
+    uint32_t (*items)(const KernelArgs&);
+    // Bytes of scratch that one thread needs (64-byte aligned); null means none.
+    size_t (*scratch_bytes)(const KernelArgs&);
+    void (*run)(const KernelArgs&, uint32_t begin, uint32_t end, std::byte* scratch);
+};
+
+}  // namespace ferrule::cpu

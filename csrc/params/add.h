@@ -1,0 +1,23 @@
+// add: out = a + b. a, b, out: f32 [rows, width].
+#pragma once
+#include "signature.h"
+
+namespace ferrule {
+
+struct Add {
+    uint32_t width;
+};
+
+#ifndef __METAL_VERSION__
+namespace add {
+enum Operand { a, b, out };
+inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(Add, width)}};
+inline constexpr OperandInfo operands[] = {
+    {"a", Access::read},
+    {"b", Access::read},
+    {"out", Access::write}};
+inline constexpr OpSignature signature{"add", sizeof(Add), fields, operands};
+}  // namespace add
+#endif
+
+}  // namespace ferrule

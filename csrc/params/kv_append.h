@@ -1,0 +1,30 @@
+// kv_append: writes one step's keys and values into a layer's cache (kv_cache.h).
+// k: f32 [rows, kv_heads * head_dim]; v: f32 [rows, kv_heads * v_head_dim]; slots: i32 [rows], negative = skip.
+#pragma once
+#include "signature.h"
+#include "kv_cache.h"
+
+namespace ferrule {
+
+struct KvAppend {
+    uint32_t kv_heads;
+    uint32_t head_dim;
+    uint32_t v_head_dim;
+};
+
+#ifndef __METAL_VERSION__
+namespace kv_append {
+enum Operand { k, v, slots, cache };
+inline constexpr ParamField fields[] = {{"kv_heads", FieldType::u32, offsetof(KvAppend, kv_heads)},
+                                        {"head_dim", FieldType::u32, offsetof(KvAppend, head_dim)},
+                                        {"v_head_dim", FieldType::u32, offsetof(KvAppend, v_head_dim)}};
+inline constexpr OperandInfo operands[] = {
+    {"k", Access::read},
+    {"v", Access::read},
+    {"slots", Access::read},
+    {"cache", Access::read_write}};
+inline constexpr OpSignature signature{"kv_append", sizeof(KvAppend), fields, operands};
+}  // namespace kv_append
+#endif
+
+}  // namespace ferrule

@@ -1,0 +1,40 @@
+// matmul: out[r, j] = scale * sum_i(x[r, i] * weight[j, i]) + bias[j] + residual[r, j]
+// x: [rows, k], f32 for float weights, q8 rows (q8_row.h) for quantised ones; weight: [n, k] in a weight format
+// (the kernel's suffix), rows contiguous; bias: f32 [n]; residual, out: f32 [rows, n] (may be the same memory).
+// `matvec_<format>` serves few rows, `matmul_<format>` many; both sum in the same order, so their results are equal.
+//
+// Order of summation, quantised weights, groups g of 32 inputs (formats with scales per 16 have two parts a group):
+//   isum = exact integer dot product of codes (minus the format's integer offset times the sum of activation codes)
+//   p[g % 4] = fma(float(isum), weight_scale * x_scale, p[g % 4]);  then, formats with minimums only:
+//   p[g % 4] = fma(weight_min, x_scaled_sum, p[g % 4])
+//   result = ((p[0] + p[1]) + p[2]) + p[3]
+// Float weights (f32, f16, bf16): lane l = i % 16 sums its inputs in order with fma; then lanes are added by halving
+// (l += l + 8, + 4, + 2, + 1).
+#pragma once
+#include "signature.h"
+
+namespace ferrule {
+
+struct Matmul {
+    uint32_t k;
+    uint32_t n;
+    float scale;
+};
+
+#ifndef __METAL_VERSION__
+namespace matmul {
+enum Operand { x, weight, bias, residual, out };
+inline constexpr ParamField fields[] = {{"k", FieldType::u32, offsetof(Matmul, k)},
+                                        {"n", FieldType::u32, offsetof(Matmul, n)},
+                                        {"scale", FieldType::f32, offsetof(Matmul, scale)}};
+inline constexpr OperandInfo operands[] = {
+    {"x", Access::read},
+    {"weight", Access::read},
+    {"bias", Access::read, true},
+    {"residual", Access::read, true},
+    {"out", Access::write}};
+inline constexpr OpSignature signature{"matmul", sizeof(Matmul), fields, operands};
+}  // namespace matmul
+#endif
+
+}  // namespace ferrule

@@ -1,0 +1,52 @@
+// qkv_prepare: between the q, k, v projections and attention, in one launch per layer: per-head RMS norms of q, k
+// and v (each where has_*_norm is set; an absent weight means 1), rotation of q and k (where a table is given), and
+// kv_append of the results. q: f32 [rows, heads * head_dim], normed and rotated in place; the others as in rms_norm.h,
+// rope.h and kv_append.h.
+#pragma once
+#include "signature.h"
+#include "kv_cache.h"
+
+namespace ferrule {
+
+struct QkvPrepare {
+    uint32_t heads;
+    uint32_t kv_heads;
+    uint32_t head_dim;
+    uint32_t v_head_dim;
+    uint32_t n_pairs;
+    uint32_t pairing;
+    uint32_t has_q_norm;
+    uint32_t has_k_norm;
+    uint32_t has_v_norm;
+    float eps;
+    float weight_offset;
+};
+
+#ifndef __METAL_VERSION__
+namespace qkv_prepare {
+enum Operand { q, k, v, q_weight, k_weight, table, slots, cache };
+inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(QkvPrepare, heads)},
+                                        {"kv_heads", FieldType::u32, offsetof(QkvPrepare, kv_heads)},
+                                        {"head_dim", FieldType::u32, offsetof(QkvPrepare, head_dim)},
+                                        {"v_head_dim", FieldType::u32, offsetof(QkvPrepare, v_head_dim)},
+                                        {"n_pairs", FieldType::u32, offsetof(QkvPrepare, n_pairs)},
+                                        {"pairing", FieldType::u32, offsetof(QkvPrepare, pairing)},
+                                        {"has_q_norm", FieldType::u32, offsetof(QkvPrepare, has_q_norm)},
+                                        {"has_k_norm", FieldType::u32, offsetof(QkvPrepare, has_k_norm)},
+                                        {"has_v_norm", FieldType::u32, offsetof(QkvPrepare, has_v_norm)},
+                                        {"eps", FieldType::f32, offsetof(QkvPrepare, eps)},
+                                        {"weight_offset", FieldType::f32, offsetof(QkvPrepare, weight_offset)}};
+inline constexpr OperandInfo operands[] = {
+    {"q", Access::read_write},
+    {"k", Access::read},
+    {"v", Access::read},
+    {"q_weight", Access::read, true},
+    {"k_weight", Access::read, true},
+    {"table", Access::read, true},
+    {"slots", Access::read},
+    {"cache", Access::read_write}};
+inline constexpr OpSignature signature{"qkv_prepare", sizeof(QkvPrepare), fields, operands};
+}  // namespace qkv_prepare
+#endif
+
+}  // namespace ferrule

@@ -1,0 +1,49 @@
+// A plan: the launches of one forward step, in order, with every operand resolved to a place.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ferrule {
+
+// The sizes of a step. Every launch works on one of them (Launch::rows).
+struct Dims {
+    uint32_t tokens;
+    uint32_t rows;  // rows of logits wanted
+    uint32_t sequences;
+};
+
+enum class RowDim : uint8_t { one, tokens, rows, sequences };
+
+enum class OperandKind : uint8_t { none, weight, arena, cache, input, output };
+
+struct Operand {
+    OperandKind kind = OperandKind::none;
+    uint32_t index = 0;     // of the weight, input or output
+    uint64_t offset = 0;    // bytes, from the start of the weight, arena or cache
+    uint64_t bytes = 0;     // extent at the plan's largest dims; 0 where only the caller knows (input, output)
+};
+
+inline constexpr size_t kMaxOperands = 12;
+inline constexpr size_t kMaxParamsBytes = 96;
+
+struct Launch {
+    std::string kernel;
+    std::vector<Operand> operands;
+    std::array<std::byte, kMaxParamsBytes> params{};
+    uint32_t params_bytes = 0;
+    RowDim rows = RowDim::tokens;
+    bool barrier = true;  // wait for all earlier launches first
+};
+
+struct Plan {
+    std::vector<Launch> launches;
+    uint64_t arena_bytes = 0;
+    Dims max_dims{};
+    uint32_t n_inputs = 0;
+    uint32_t n_outputs = 0;
+};
+
+}  // namespace ferrule
