@@ -24,10 +24,14 @@ Dim = int | str
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """The result of an op: `shape[0]` is a symbolic dimension, the others are numbers. Always float32."""
+    """The result of an op: `shape[0]` is a symbolic dimension, the others are numbers.
+
+    `dtype` is "f32" throughout a Graph; lowering adds values of other types, such as "q8" rows.
+    """
 
     shape: tuple[Dim, ...]
     producer: str
+    dtype: str = "f32"
 
     @property
     def width(self) -> int:

@@ -1,0 +1,90 @@
+"""One file per family: it reads the config and records the forward pass in a Graph.
+
+A family file declares `MODEL_TYPES` (config.json's `model_type`, or GGUF's architecture in Hugging Face's spelling),
+`ARCHITECTURES` (class names), `IGNORED_TENSORS` (patterns of tensors outside the text model) and
+`build(graph, config, weights)`. Nothing else needs to know of it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from ..checkpoint.base import Checkpoint
+from ..errors import UnsupportedArchitecture
+from ..graph import Graph
+from .config import Config
+from .weights import Weights
+
+_SHARED = {"blocks", "config", "rope", "weights"}
+_TEXT_TOWERS = {"model.language_model.": "model.", "language_model.model.": "model.", "language_model.lm_head.": "lm_head."}
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A recorded model: the graph, the family that recorded it, and the text model's config."""
+
+    family: str
+    graph: Graph
+    config: Config
+
+
+def families() -> dict[str, ModuleType]:
+    """File stem -> family module, for every family."""
+    names = [m.name for m in pkgutil.iter_modules(__path__) if m.name not in _SHARED]
+    return {name: importlib.import_module(f"{__name__}.{name}") for name in names}
+
+
+def record(checkpoint: Checkpoint, *, ignore_config_keys: Iterable[str] = ()) -> Architecture:
+    """Finds the checkpoint's family and records its graph.
+
+    Raises UnsupportedArchitecture for an unknown family, config key or tensor; CorruptFile where config and tensors
+    contradict each other.
+    """
+    path = str(checkpoint.path)
+    name, module = _family(checkpoint.config, path)
+    values: dict[str, Any] = dict(checkpoint.config)
+    tensors = checkpoint.tensors
+    if "text_config" in values:
+        values = {**{k: v for k, v in values.items() if k == "tie_word_embeddings"}, **values["text_config"]}
+        tensors = {_hoisted(tensor): stored for tensor, stored in tensors.items()}
+    if values.get("tie_word_embeddings"):
+        tensors = {tensor: stored for tensor, stored in tensors.items() if tensor != "lm_head.weight"}
+    config = Config(
+        {k: v for k, v in values.items() if k not in set(ignore_config_keys)}, container=checkpoint.container, path=path
+    )
+    weights = Weights(tensors, path=path)
+    graph = Graph()
+    module.build(graph, config, weights)
+    config.refuse_unread()
+    weights.refuse_unused(module.IGNORED_TENSORS)
+    return Architecture(name, graph, config)
+
+
+def _family(config: Any, path: str) -> tuple[str, ModuleType]:
+    model_type, classes = config.get("model_type"), config.get("architectures") or []
+    known = families()
+    by_type = [item for item in known.items() if model_type in item[1].MODEL_TYPES]
+    by_class = [item for item in known.items() if set(classes) & set(item[1].ARCHITECTURES)]
+    for item in by_type or by_class:
+        return item
+    types = sorted(t for module in known.values() for t in module.MODEL_TYPES)
+    near = difflib.get_close_matches(str(model_type), types, 1)
+    raise UnsupportedArchitecture(
+        f"unknown architecture: model_type {model_type!r}, architectures {classes}",
+        path=path,
+        hint=f"Supported model types: {', '.join(types)}" + (f" (did you mean {near[0]!r}?)" if near else ""),
+    )
+
+
+def _hoisted(tensor: str) -> str:
+    for prefix, replacement in _TEXT_TOWERS.items():
+        if tensor.startswith(prefix):
+            return replacement + tensor.removeprefix(prefix)
+    return tensor
+

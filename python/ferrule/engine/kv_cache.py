@@ -1,0 +1,64 @@
+"""The paged key/value cache: blocks of positions handed out to sequences as they grow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+
+from .. import _core
+from ..errors import MemoryBudgetError
+from ..graph import CacheLayer
+
+BLOCK = _core.CACHE_BLOCK  # positions in a block (csrc/params/kv_cache.h)
+ELEMENT_BYTES = {"f32": 4, "f16": 2}
+
+
+@dataclass(eq=False)
+class Sequence:
+    """One text in progress: the blocks that hold its keys and values, and how many positions are filled."""
+
+    blocks: list[int] = field(default_factory=list)
+    length: int = 0
+
+
+class KVCache:
+    """One pool of blocks for all layers: block b of every layer belongs to the same sequence.
+
+    Memory is reserved for `positions` and touched only as sequences fill it.
+    """
+
+    def __init__(self, layers: Seq[CacheLayer], *, dtype: str, positions: int) -> None:
+        self.dtype = dtype
+        self.n_blocks = -(-positions // BLOCK)
+        self.offsets: list[int] = []
+        total = 0
+        for layer in layers:
+            self.offsets.append(total)
+            total += self.n_blocks * block_bytes(layer, dtype)
+        self.bytes_per_position = sum(block_bytes(layer, dtype) for layer in layers) // BLOCK
+        self.memory = _core.Cache(total)
+        self._free = list(range(self.n_blocks - 1, -1, -1))
+
+    def grow(self, sequence: Sequence, length: int) -> None:
+        """Gives the sequence blocks for `length` positions. Raises MemoryBudgetError when the pool is empty."""
+        needed = -(-length // BLOCK) - len(sequence.blocks)
+        if needed > len(self._free):
+            raise MemoryBudgetError(
+                "the key/value cache is full",
+                expected=f"{needed} free blocks of {BLOCK} positions",
+                found=str(len(self._free)),
+                hint="Finish other sequences, or load with a larger context",
+            )
+        for _ in range(needed):
+            sequence.blocks.append(self._free.pop())
+
+    def release(self, sequence: Sequence) -> None:
+        """Takes the sequence's blocks back."""
+        self._free.extend(reversed(sequence.blocks))
+        sequence.blocks.clear()
+        sequence.length = 0
+
+
+def block_bytes(layer: CacheLayer, dtype: str) -> int:
+    """Bytes of one block of one layer."""
+    return BLOCK * layer.kv_heads * (layer.head_dim + layer.v_head_dim) * ELEMENT_BYTES[dtype]

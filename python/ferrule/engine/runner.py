@@ -1,0 +1,113 @@
+"""Runs steps of a model on the CPU: lowers and compiles a program per row class on first use."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence as Seq
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from ..graph import CacheLayer, Graph, Input, Operand, Value, Weight
+from ..lowering import Plan, RowClass, lower
+from ..lowering.layout import row_bytes
+from ..lowering.plan import Launch
+from ..lowering.targets import MANY_ROWS, Target
+from .kv_cache import KVCache
+from .step_inputs import Chunk, step_inputs
+
+FIELD_DTYPES = {"u32": np.dtype("<u4"), "f32": np.dtype("<f4")}
+
+
+class Runner:
+    """One model on one target. `forward` may be called from several threads; steps run one at a time."""
+
+    max_tokens = MANY_ROWS  # of one call of forward
+
+    def __init__(self, graph: Graph, target: Target, cache: KVCache, *, threads: int, fuse: bool = True) -> None:
+        assert graph.output is not None
+        self.graph, self.target, self.cache, self.threads = graph, target, cache, threads
+        self.vocabulary = graph.output.width
+        self._fuse = fuse
+        self._executor = _core.Executor(target.name, threads)
+        self._programs: dict[tuple[RowClass, RowClass], tuple[Plan, _core.Program]] = {}
+        self._lock = threading.Lock()
+
+    def forward(self, chunks: Seq[Chunk], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Appends every chunk to its sequence and returns the wanted logits [rows, vocabulary], in order.
+
+        `out` receives them where given. At most `max_tokens` tokens in all.
+        """
+        with self._lock:
+            for chunk in chunks:
+                self.cache.grow(chunk.sequence, chunk.sequence.length + len(chunk.tokens))
+            step = step_inputs(chunks)
+            plan, program = self._program(self._class(step.tokens), self._class(step.rows))
+            if out is None:
+                out = np.empty((step.rows, self.vocabulary), np.float32)
+            arrays = [step.arrays[i.name] for i in plan.inputs]
+            program.run(step.tokens, step.rows, step.sequences, arrays, [out])
+            for chunk in chunks:
+                chunk.sequence.length += len(chunk.tokens)
+        return out
+
+    def _class(self, rows: int) -> RowClass:
+        return "few_rows" if rows <= self.target.few_rows else "many_rows"
+
+    def _program(self, tokens: RowClass, logits: RowClass) -> tuple[Plan, _core.Program]:
+        if (tokens, logits) not in self._programs:
+            plan = lower(
+                self.graph, self.target, tokens, logits=logits, kv_dtype=self.cache.dtype, fuse=self._fuse
+            )
+            self._programs[tokens, logits] = plan, compile_plan(plan, self._executor, self.cache)
+        return self._programs[tokens, logits]
+
+
+def compile_plan(plan: Plan, executor: _core.Executor, cache: KVCache) -> _core.Program:
+    """The executor's form of a plan, validated."""
+    signatures = _core.signatures()
+    weights = {weight: i for i, weight in enumerate(plan.weights)}
+    inputs = {source: i for i, source in enumerate(plan.inputs)}
+
+    def operand(o: Operand | None) -> tuple[str, int, int, int]:
+        match o:
+            case None:
+                return "none", 0, 0, 0
+            case Weight():
+                return "weight", weights[o], 0, o.data.nbytes
+            case Input():
+                return "input", inputs[o], 0, 0
+            case CacheLayer():
+                end = cache.offsets[o.index + 1] if o.index + 1 < len(cache.offsets) else cache.memory.nbytes
+                return "cache", 0, cache.offsets[o.index], end - cache.offsets[o.index]
+            case Value():
+                if o is plan.graph.output:
+                    return "output", 0, 0, 0
+                return "arena", 0, plan.offsets[o], row_bytes(o) * plan.max_dims[str(o.shape[0])]
+
+    def launch(step: Launch) -> tuple[Any, ...]:
+        operands = [operand(step.operands.get(name)) for name, _, _ in signatures[step.op][2]]
+        return step.kernel, operands, pack_params(step.op, step.params), str(step.rows), step.barrier
+
+    dims = plan.max_dims
+    return _core.Program(
+        executor,
+        [launch(step) for step in plan.launches],
+        [weight.data for weight in plan.weights],
+        cache.memory,
+        plan.arena_bytes,
+        (dims["tokens"], dims["rows"], dims["sequences"]),
+        len(plan.inputs),
+        1,
+    )
+
+
+def pack_params(op: str, params: Any) -> bytes:
+    """A parameter struct's bytes, fields placed as the op's header declares them."""
+    size, fields, _ = _core.signatures()[op]
+    packed = bytearray(size)
+    for name, kind, offset in fields:
+        packed[offset : offset + 4] = np.array(params[name], FIELD_DTYPES[kind]).tobytes()
+    return bytes(packed)

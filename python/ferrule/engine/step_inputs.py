@@ -1,0 +1,60 @@
+"""The arrays that the host makes afresh for every step, by the names that graphs give their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .kv_cache import BLOCK, Sequence
+
+Logits = Literal["none", "last", "all"]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Tokens to append to a sequence in this step, and of which of them the logits are wanted."""
+
+    sequence: Sequence
+    tokens: Seq[int]
+    logits: Logits = "last"
+
+
+@dataclass(frozen=True)
+class StepInputs:
+    """Everything a program needs for one step over some chunks."""
+
+    tokens: int
+    rows: int
+    sequences: int
+    arrays: dict[str, NDArray[Any]]
+
+
+def step_inputs(chunks: Seq[Chunk]) -> StepInputs:
+    """Lays the chunks' tokens side by side. The sequences must own blocks for their new length already."""
+    positions, slots, rows, spans, table = [], [], [], [], []
+    row = block = 0
+    for chunk in chunks:
+        n, begin = len(chunk.tokens), chunk.sequence.length
+        blocks = np.asarray(chunk.sequence.blocks, np.int32)
+        where = np.arange(begin, begin + n, dtype=np.int32)
+        positions.append(where)
+        slots.append(blocks[where // BLOCK] * BLOCK + where % BLOCK)
+        spans.append((row, n, begin, block))
+        table.append(blocks)
+        if chunk.logits != "none":
+            rows.extend(range(row if chunk.logits == "all" else row + n - 1, row + n))
+        row += n
+        block += len(blocks)
+    arrays = {
+        "tokens": np.concatenate([np.asarray(chunk.tokens, np.int32) for chunk in chunks]),
+        "positions": np.concatenate(positions),
+        "slots": np.concatenate(slots),
+        "spans": np.asarray(spans, np.uint32),
+        "block_table": np.concatenate(table),
+        "rows": np.asarray(rows, np.int32),
+    }
+    return StepInputs(row, len(rows), len(chunks), arrays)

@@ -1,0 +1,134 @@
+"""Literal rewrites of the op list, each a short named sequence with its conditions. There is no general matcher.
+
+`quantize_inputs` is not a fusion but a need of integer kernels; it always runs on the CPU. The others may be left out
+(`fuse=False`) without changing results beyond rounding.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..formats import FORMATS
+from ..graph import Op, Operand, Value, Weight
+
+Ops = list[Op]
+
+
+def quantize_inputs(ops: Ops) -> Ops:
+    """linear over a quantised weight reads q8 rows: one `quantize_q8` per input value."""
+    quantized: dict[Value, Value] = {}
+    out: Ops = []
+    for op in ops:
+        if op.kind == "linear" and _is_quantized(op.operands["weight"]):
+            x = _value(op, "x")
+            if x not in quantized:
+                quantized[x] = Value(x.shape, "quantize_q8", "q8")
+                out.append(Op("quantize_q8", {"x": x}, {}, quantized[x], op.stage, op.layer))
+            op = replace(op, operands={**op.operands, "x": quantized[x]})
+        out.append(op)
+    return out
+
+
+def quantize_in_producer(ops: Ops) -> Ops:
+    """rms_norm or gated_activation whose only reader is a quantize_q8 writes q8 rows itself."""
+    users, removed, out = _users(ops), set(), []
+    for op in ops:
+        readers = users[op.out] if op.out else []
+        if op.kind in ("rms_norm", "gated_activation") and [r.kind for r in readers] == ["quantize_q8"]:
+            removed.add(readers[0])
+            op = replace(op, kind=op.kind + "_q8", out=readers[0].out)
+        if op not in removed:
+            out.append(op)
+    return out
+
+
+def residual_in_linear(ops: Ops) -> Ops:
+    """add of a linear's result, read by nobody else, to an earlier value becomes the linear's residual operand."""
+    users, made = _users(ops), {op.out: i for i, op in enumerate(ops) if op.out}
+    rewritten: dict[Op, Op] = {}
+    removed: set[Op] = set()
+    for add in ops:
+        if add.kind != "add":
+            continue
+        a, b = _value(add, "a"), _value(add, "b")
+        for product, other in ((b, a), (a, b)):
+            linear = ops[made[product]]
+            earlier = made.get(other, -1) < made[product]
+            if linear.kind == "linear" and linear not in rewritten and len(users[product]) == 1 and earlier:
+                rewritten[linear] = replace(linear, operands={**linear.operands, "residual": other}, out=add.out)
+                removed.add(add)
+                break
+    return [rewritten.get(op, op) for op in ops if op not in removed]
+
+
+def qkv_prepare(ops: Ops) -> Ops:
+    """Head norms and rotations between the projections and the cache, and the append itself, become one launch."""
+    users, producers = _users(ops), {op.out: op for op in ops if op.out}
+    rewritten: dict[Op, Op] = {}
+    removed: set[Op] = set()
+
+    def chain(value: Value, kinds: tuple[str, ...]) -> tuple[Value, dict[str, Op]]:
+        """Walks back over at most one op of each kind, last kind first, while nobody else reads the results."""
+        found: dict[str, Op] = {}
+        for kind in kinds:
+            op = producers.get(value)
+            if op is not None and op.kind == kind and len(users[value]) == 1:
+                found[kind], value = op, _value(op, "x")
+        return value, found
+
+    for append in ops:
+        if append.kind != "kv_append":
+            continue
+        attention = next(op for op in ops if op.kind == "attention" and op.operands["cache"] is append.operands["cache"])
+        q, q_ops = chain(_value(attention, "q"), ("rope", "rms_norm"))
+        k, k_ops = chain(_value(append, "k"), ("rope", "rms_norm"))
+        v, v_ops = chain(_value(append, "v"), ("rms_norm",))
+        norms = {name: found["rms_norm"] for name, found in (("q", q_ops), ("k", k_ops), ("v", v_ops)) if "rms_norm" in found}
+        settings = {(op.attributes["eps"], op.attributes["weight_offset"]) for op in norms.values()}
+        ropes = [found["rope"] for found in (q_ops, k_ops) if "rope" in found]
+        same_rope = len(ropes) != 1 and len({(r.operands["table"], r.attributes["pairing"]) for r in ropes}) <= 1
+        if len(settings) > 1 or not same_rope or len(users[q]) != 1:
+            continue
+        eps, weight_offset = settings.pop() if settings else (0.0, 0.0)
+        operands: dict[str, Operand] = {**append.operands, "q": q, "k": k, "v": v}
+        for name in norms.keys() & {"q", "k"}:
+            if "weight" in norms[name].operands:
+                operands[f"{name}_weight"] = norms[name].operands["weight"]
+        if ropes:
+            operands["table"] = ropes[0].operands["table"]
+        attributes = {
+            "heads": attention.attributes["heads"],
+            "pairing": ropes[0].attributes["pairing"] if ropes else "half",
+            "eps": eps,
+            "weight_offset": weight_offset,
+            **{f"has_{name}_norm": int(name in norms) for name in "qkv"},
+        }
+        removed |= {*q_ops.values(), *k_ops.values(), *v_ops.values()}
+        rewritten[append] = Op("qkv_prepare", operands, attributes, None, "qk norm, rope, kv append", append.layer)
+        rewritten[attention] = replace(attention, operands={**attention.operands, "q": q})
+    return [rewritten.get(op, op) for op in ops if op not in removed]
+
+
+CPU_FUSIONS: tuple[Callable[[Ops], Ops], ...] = (residual_in_linear, qkv_prepare, quantize_in_producer)
+METAL_FUSIONS: tuple[Callable[[Ops], Ops], ...] = (residual_in_linear, qkv_prepare)
+
+
+def _users(ops: Ops) -> defaultdict[Value, list[Op]]:
+    users: defaultdict[Value, list[Op]] = defaultdict(list)
+    for op in ops:
+        for operand in op.operands.values():
+            if isinstance(operand, Value):
+                users[operand].append(op)
+    return users
+
+
+def _value(op: Op, name: str) -> Value:
+    operand = op.operands[name]
+    assert isinstance(operand, Value)
+    return operand
+
+
+def _is_quantized(weight: Operand) -> bool:
+    return isinstance(weight, Weight) and FORMATS[weight.format].block > 1

@@ -1,0 +1,49 @@
+"""Places in the arena: values share memory when no launch that may still run needs both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .. import _core
+from ..graph import Value
+from .plan import Launch
+
+ALIGNMENT = 64
+
+
+def row_bytes(value: Value) -> int:
+    """Bytes of one row of a value."""
+    return _core.q8_row_bytes(value.width) if value.dtype == "q8" else 4 * value.width
+
+
+def assign(launches: list[Launch], output: Value, max_dims: Mapping[str, int]) -> tuple[dict[Value, int], int]:
+    """(offset of every value but the output, bytes of the arena).
+
+    Launches between two barriers may run at once, so lifetimes are counted in barriers, not launches: first fit over
+    values in order of birth.
+    """
+    birth: dict[Value, int] = {}
+    death: dict[Value, int] = {}
+    epoch = 0
+    for launch in launches:
+        epoch += launch.barrier
+        for operand in launch.operands.values():
+            if isinstance(operand, Value) and operand is not output:
+                birth.setdefault(operand, epoch)
+                death[operand] = epoch
+
+    offsets: dict[Value, int] = {}
+    size = {value: -(-row_bytes(value) * max_dims[str(value.shape[0])] // ALIGNMENT) * ALIGNMENT for value in birth}
+    total = 0
+    for value in birth:  # in order of birth
+        alive = sorted(
+            (offsets[other], offsets[other] + size[other]) for other in offsets if death[other] >= birth[value]
+        )
+        offset = 0
+        for begin, end in alive:
+            if offset + size[value] <= begin:
+                break
+            offset = max(offset, end)
+        offsets[value] = offset
+        total = max(total, offset + size[value])
+    return offsets, total

@@ -1,0 +1,46 @@
+"""A lowered graph: launches in order, each with its kernel, operands, parameters and barrier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..graph import Dim, Graph, Input, Operand, Value, Weight
+from .targets import Target
+
+RowClass = Literal["few_rows", "many_rows"]
+
+
+@dataclass(eq=False)
+class Launch:
+    """One kernel of a step. `operands` are named as in the op's signature (`csrc/params/<op>.h`), "out" among them."""
+
+    kernel: str
+    op: str
+    operands: Mapping[str, Operand]
+    params: Mapping[str, int | float]
+    rows: Dim
+    stage: str
+    layer: int | None
+    barrier: bool = True
+
+
+@dataclass(eq=False)
+class Plan:
+    """What an executor runs.
+
+    `offsets` are bytes into the arena for every value but the output; `weights` and `inputs` give the order in which
+    operands refer to them. `max_dims` bounds (tokens, rows, sequences) of a step.
+    """
+
+    graph: Graph
+    target: Target
+    row_class: RowClass
+    kv_dtype: str
+    launches: list[Launch]
+    max_dims: dict[str, int]
+    offsets: dict[Value, int] = field(default_factory=dict)
+    arena_bytes: int = 0
+    weights: list[Weight] = field(default_factory=list)
+    inputs: list[Input] = field(default_factory=list)

@@ -1,0 +1,150 @@
+"""Prints a plan: the architecture → kernel map of a model on a target. Equal layers are folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
+
+from ..formats import FORMATS
+from ..graph import CacheLayer, Value, Weight
+from .layout import row_bytes
+from .plan import Launch, Plan
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One launch as a reader sees it. `bytes` are those moved by a step of one row (few_rows) or of a full chunk."""
+
+    stage: str
+    kernel: str
+    exists: bool
+    dtype: str
+    shape: str
+    params: str
+    bytes: int
+    barrier: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """Layers `first` to `last` run the same launches; None: outside the layers."""
+
+    first: int | None
+    last: int | None
+    entries: tuple[Entry, ...]
+
+
+def entries(plan: Plan) -> list[Group]:
+    """The plan's launches by layer, consecutive equal layers folded into one group."""
+    rows = 1 if plan.row_class == "few_rows" else plan.max_dims["tokens"]
+    layers = [
+        Group(layer, layer, tuple(_entry(plan, launch, rows) for launch in launches))
+        for layer, launches in groupby(plan.launches, key=lambda launch: launch.layer)
+    ]
+    folded: list[Group] = []
+    for group in layers:
+        previous = folded[-1] if folded else None
+        if previous and previous.first is not None and group.first is not None and previous.entries == group.entries:
+            folded[-1] = Group(previous.first, group.last, group.entries)
+        else:
+            folded.append(group)
+    return folded
+
+
+def total_bytes(groups: Iterable[Group]) -> int:
+    """Bytes moved by the step."""
+    return sum(_layers(group) * sum(entry.bytes for entry in group.entries) for group in groups)
+
+
+def as_json(plan: Plan) -> dict[str, Any]:
+    """The map as plain data."""
+    groups = entries(plan)
+    return {
+        "target": plan.target.name,
+        "backend": plan.target.backend,
+        "rows": plan.row_class,
+        "kv_dtype": plan.kv_dtype,
+        "arena_bytes": plan.arena_bytes,
+        "bytes": total_bytes(groups),
+        "groups": [asdict(group) for group in groups],
+    }
+
+
+def as_text(plan: Plan) -> str:
+    """The map as a table; kernels that are not written yet are marked with *."""
+    groups = entries(plan)
+    columns = ("stage", "kernel", "dtype", "shape", "parameters", "bytes")
+    table = [
+        (e.stage, e.kernel + ("" if e.exists else " *"), e.dtype, e.shape, e.params, f"{e.bytes:,}")
+        for group in groups
+        for e in group.entries
+    ]
+    widths = [max(len(row[i]) for row in [columns, *table]) for i in range(len(columns))]
+
+    def line(cells: tuple[str, ...], mark: str) -> str:
+        padded = [cell.rjust(w) if i == len(cells) - 1 else cell.ljust(w) for i, (cell, w) in enumerate(zip(cells, widths, strict=True))]
+        return f"{mark} " + "  ".join(padded).rstrip()
+
+    rows = "1 row" if plan.row_class == "few_rows" else f"{plan.max_dims['tokens']} rows"
+    out = [f"target {plan.target.name}, {plan.row_class} (bytes for {rows}), cache {plan.kv_dtype}", line(columns, " ")]
+    position = 0
+    for group in groups:
+        out.append(_title(group))
+        for entry in group.entries:
+            out.append(line(table[position], "|" if entry.barrier else " "))
+            position += 1
+    out.append("")
+    total = total_bytes(groups)
+    if plan.row_class == "few_rows":
+        out.append(f"{total:,} bytes per token, without the cache's history")
+    else:
+        out.append(f"{total:,} bytes per step, {total // plan.max_dims['tokens']:,} per token, without the cache's history")
+    out.append(f"{len(plan.launches)} launches, {sum(launch.barrier for launch in plan.launches)} barriers (|)")
+    if any(not entry.exists for group in groups for entry in group.entries):
+        out.append("* not written yet")
+    return "\n".join(out) + "\n"
+
+
+def _title(group: Group) -> str:
+    if group.first is None:
+        return "-- outside the layers"
+    if group.first == group.last:
+        return f"-- layer {group.first}"
+    return f"-- layers {group.first} to {group.last} ({_layers(group)} times)"
+
+
+def _layers(group: Group) -> int:
+    return 1 if group.first is None or group.last is None else group.last - group.first + 1
+
+
+def _entry(plan: Plan, launch: Launch, rows: int) -> Entry:
+    n = rows if launch.rows == "tokens" else 1
+    matrix = next((o for o in launch.operands.values() if isinstance(o, Weight) and len(o.shape) == 2), None)
+    cache = next((o for o in launch.operands.values() if isinstance(o, CacheLayer)), None)
+    out = launch.operands.get("out")
+    if matrix is not None:
+        dtype, shape = matrix.format, f"{matrix.shape[0]} x {matrix.shape[1]}"
+    elif cache is not None:
+        dtype, shape = plan.kv_dtype, f"{cache.kv_heads} x ({cache.head_dim} + {cache.v_head_dim})"
+    else:
+        assert isinstance(out, Value)
+        dtype, shape = out.dtype, str(out.width)
+    shown = {k: v for k, v in launch.params.items() if k not in ("k", "n", "width")}
+    params = " ".join(f"{k}={v:g}" for k, v in shown.items() if not (k == "scale" and v == 1.0))
+    exists = launch.kernel in plan.target.kernels
+    moved = sum(_bytes(launch, name, operand, n, plan.kv_dtype) for name, operand in launch.operands.items())
+    return Entry(launch.stage, launch.kernel, exists, dtype, shape, params, moved, launch.barrier)
+
+
+def _bytes(launch: Launch, name: str, operand: object, rows: int, kv_dtype: str) -> int:
+    if isinstance(operand, Value):
+        return rows * row_bytes(operand)
+    if isinstance(operand, CacheLayer):
+        return rows * operand.kv_heads * (operand.head_dim + operand.v_head_dim) * {"f32": 4, "f16": 2}[kv_dtype]
+    if isinstance(operand, Weight):
+        if launch.op == "embedding":
+            return rows * FORMATS[operand.format].row_bytes(operand.shape[-1])
+        return operand.data.nbytes
+    return 0

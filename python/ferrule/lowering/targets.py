@@ -1,0 +1,50 @@
+"""What a plan is made for. Kernel choice depends on the chip, so the map of a model is always a map for a target."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Literal
+
+from .. import _core
+from ..errors import DeviceError
+
+
+@dataclass(frozen=True)
+class Target:
+    """A kind of processor. `few_rows` is the largest row count of the `few_rows` class; `kernels` are those that exist."""
+
+    name: str
+    backend: Literal["cpu", "metal"]
+    few_rows: int
+    kernels: frozenset[str]
+
+
+METAL_FAMILIES = ("apple7", "apple8", "apple9", "apple10")  # M1, M2, M3 and M4, M5
+FEW_ROWS = 8
+MANY_ROWS = 512  # tokens of one step of the many_rows class; longer prompts are cut into such chunks
+
+
+def cpu_target(name: str | None = None) -> Target:
+    """The named CPU target, or the best one that this machine runs. Raises DeviceError for an unknown name."""
+    name = name or _core.targets()[0]
+    if name not in _core.all_targets():
+        raise _unknown(name, _core.all_targets())
+    return Target(name, "cpu", FEW_ROWS, frozenset(_core.kernels(name)))
+
+
+def metal_target(name: str | None = None) -> Target:
+    """The named Apple GPU family, by default a recent one. Raises DeviceError for an unknown name."""
+    name = name or "apple9"
+    if name not in METAL_FAMILIES:
+        raise _unknown(name, METAL_FAMILIES)
+    return Target(name, "metal", FEW_ROWS, frozenset())
+
+
+def _unknown(name: str, known: list[str] | tuple[str, ...]) -> DeviceError:
+    near = difflib.get_close_matches(name, known, 1)
+    return DeviceError(
+        f"unknown target {name!r}",
+        expected=" or ".join(known),
+        hint=f"Did you mean {near[0]!r}?" if near else None,
+    )
