@@ -1,0 +1,364 @@
+// The vector layer on AVX2 + FMA + F16C, with or without AVX-VNNI: a vector is two registers, lanes 0-1 and 2-3.
+// generic.h says what each function means.
+#pragma once
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ferrule::cpu::FERRULE_ISA::simd {
+
+struct f32x16 {
+    __m256 lo, hi;
+};
+struct i32x16 {
+    __m256i lo, hi;
+};
+struct u8x64 {
+    __m256i lo, hi;
+};
+struct i8x64 {
+    __m256i lo, hi;
+};
+struct mask16 {
+    __m256 lo, hi;
+};
+
+inline constexpr int kTileRows = 4;
+#if defined(__AVXVNNI__)
+inline constexpr int kFullCodeOffset = 128;
+#else
+inline constexpr int kFullCodeOffset = 0;
+#endif
+
+inline __m256i load32(const void* p) {
+    return _mm256_loadu_si256(static_cast<const __m256i*>(p));
+}
+inline __m128i load16(const void* p) {
+    return _mm_loadu_si128(static_cast<const __m128i*>(p));
+}
+inline void store32(void* p, __m256i a) {
+    _mm256_storeu_si256(static_cast<__m256i*>(p), a);
+}
+// Mask of the first n of 8 elements; n may be beyond 8.
+inline __m256i first(size_t n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+inline size_t beyond8(size_t n) {
+    return n > 8 ? n - 8 : 0;
+}
+
+// --- f32x16
+inline f32x16 set1(float x) {
+    return {_mm256_set1_ps(x), _mm256_set1_ps(x)};
+}
+inline f32x16 load(const float* p) {
+    return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
+inline void store(float* p, f32x16 a) {
+    _mm256_storeu_ps(p, a.lo), _mm256_storeu_ps(p + 8, a.hi);
+}
+inline f32x16 load_partial(const float* p, size_t n) {
+    return {_mm256_maskload_ps(p, first(n)), _mm256_maskload_ps(p + 8, first(beyond8(n)))};
+}
+inline void store_partial(float* p, f32x16 a, size_t n) {
+    _mm256_maskstore_ps(p, first(n), a.lo);
+    _mm256_maskstore_ps(p + 8, first(beyond8(n)), a.hi);
+}
+inline f32x16 operator+(f32x16 a, f32x16 b) {
+    return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
+}
+inline f32x16 operator-(f32x16 a, f32x16 b) {
+    return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
+}
+inline f32x16 operator*(f32x16 a, f32x16 b) {
+    return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
+}
+inline f32x16 operator/(f32x16 a, f32x16 b) {
+    return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
+}
+inline f32x16 fma(f32x16 a, f32x16 b, f32x16 c) {
+    return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+inline f32x16 max(f32x16 a, f32x16 b) {
+    return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
+}
+inline f32x16 min(f32x16 a, f32x16 b) {
+    return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
+}
+inline f32x16 sqrt(f32x16 a) {
+    return {_mm256_sqrt_ps(a.lo), _mm256_sqrt_ps(a.hi)};
+}
+inline f32x16 abs(f32x16 a) {
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return {_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
+}
+inline float reduce_add(f32x16 a) {
+    const __m256 x8 = _mm256_add_ps(a.lo, a.hi);
+    const __m128 x4 = _mm_add_ps(_mm256_castps256_ps128(x8), _mm256_extractf128_ps(x8, 1));
+    const __m128 x2 = _mm_add_ps(x4, _mm_movehl_ps(x4, x4));
+    return _mm_cvtss_f32(_mm_add_ss(x2, _mm_movehdup_ps(x2)));
+}
+inline float reduce_max(f32x16 a) {
+    const __m256 x8 = _mm256_max_ps(a.lo, a.hi);
+    const __m128 x4 = _mm_max_ps(_mm256_castps256_ps128(x8), _mm256_extractf128_ps(x8, 1));
+    const __m128 x2 = _mm_max_ps(x4, _mm_movehl_ps(x4, x4));
+    return _mm_cvtss_f32(_mm_max_ss(x2, _mm_movehdup_ps(x2)));
+}
+
+// --- comparisons and selection
+inline mask16 less(f32x16 a, f32x16 b) {
+    return {_mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ)};
+}
+inline mask16 less_equal(f32x16 a, f32x16 b) {
+    return {_mm256_cmp_ps(a.lo, b.lo, _CMP_LE_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_LE_OQ)};
+}
+inline mask16 equal(f32x16 a, f32x16 b) {
+    return {_mm256_cmp_ps(a.lo, b.lo, _CMP_EQ_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_EQ_OQ)};
+}
+inline f32x16 select(mask16 m, f32x16 yes, f32x16 no) {
+    return {_mm256_blendv_ps(no.lo, yes.lo, m.lo), _mm256_blendv_ps(no.hi, yes.hi, m.hi)};
+}
+
+// --- i32x16
+inline i32x16 set1(int32_t x) {
+    return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
+}
+inline i32x16 load(const int32_t* p) {
+    return {load32(p), load32(p + 8)};
+}
+inline void store(int32_t* p, i32x16 a) {
+    store32(p, a.lo), store32(p + 8, a.hi);
+}
+inline i32x16 operator+(i32x16 a, i32x16 b) {
+    return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
+}
+inline i32x16 operator-(i32x16 a, i32x16 b) {
+    return {_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)};
+}
+inline i32x16 operator*(i32x16 a, i32x16 b) {
+    return {_mm256_mullo_epi32(a.lo, b.lo), _mm256_mullo_epi32(a.hi, b.hi)};
+}
+inline i32x16 operator&(i32x16 a, i32x16 b) {
+    return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)};
+}
+inline i32x16 operator|(i32x16 a, i32x16 b) {
+    return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
+}
+inline i32x16 operator^(i32x16 a, i32x16 b) {
+    return {_mm256_xor_si256(a.lo, b.lo), _mm256_xor_si256(a.hi, b.hi)};
+}
+inline i32x16 operator<<(i32x16 a, int n) {
+    return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)};
+}
+inline i32x16 operator>>(i32x16 a, int n) {
+    return {_mm256_srai_epi32(a.lo, n), _mm256_srai_epi32(a.hi, n)};
+}
+inline i32x16 min(i32x16 a, i32x16 b) {
+    return {_mm256_min_epi32(a.lo, b.lo), _mm256_min_epi32(a.hi, b.hi)};
+}
+inline i32x16 max(i32x16 a, i32x16 b) {
+    return {_mm256_max_epi32(a.lo, b.lo), _mm256_max_epi32(a.hi, b.hi)};
+}
+
+// --- conversions
+inline f32x16 to_f32(i32x16 a) {
+    return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
+}
+inline i32x16 as_i32(f32x16 a) {
+    return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)};
+}
+inline f32x16 as_f32(i32x16 a) {
+    return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)};
+}
+inline i32x16 round_i32(f32x16 a) {
+    return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)};
+}
+inline f32x16 load_f16(const uint16_t* p) {
+    return {_mm256_cvtph_ps(load16(p)), _mm256_cvtph_ps(load16(p + 8))};
+}
+inline void store_f16(uint16_t* p, f32x16 a) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
+}
+inline __m256 widen_bf16(__m128i h) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+inline f32x16 load_bf16(const uint16_t* p) {
+    return {widen_bf16(load16(p)), widen_bf16(load16(p + 8))};
+}
+inline f32x16 load_f16_partial(const uint16_t* p, size_t n) {
+    uint16_t buffer[16] = {};
+    __builtin_memcpy(buffer, p, 2 * n);
+    return load_f16(buffer);
+}
+inline f32x16 load_bf16_partial(const uint16_t* p, size_t n) {
+    uint16_t buffer[16] = {};
+    __builtin_memcpy(buffer, p, 2 * n);
+    return load_bf16(buffer);
+}
+
+// --- spreading four numbers over the lanes
+inline f32x16 lanes4(const float* p) {
+    return {_mm256_set_m128(_mm_broadcast_ss(p + 1), _mm_broadcast_ss(p)),
+            _mm256_set_m128(_mm_broadcast_ss(p + 3), _mm_broadcast_ss(p + 2))};
+}
+inline i32x16 lanes4(const int32_t* p) {
+    return {_mm256_set_m128i(_mm_set1_epi32(p[1]), _mm_set1_epi32(p[0])),
+            _mm256_set_m128i(_mm_set1_epi32(p[3]), _mm_set1_epi32(p[2]))};
+}
+inline f32x16 repeat4(const float* p) {
+    const __m256 four = _mm256_set_m128(_mm_loadu_ps(p), _mm_loadu_ps(p));
+    return {four, four};
+}
+inline void add_lanes(float* result, f32x16 a) {
+    const __m128 x = _mm_add_ps(_mm256_castps256_ps128(a.lo), _mm256_extractf128_ps(a.lo, 1));
+    _mm_storeu_ps(result, _mm_add_ps(_mm_add_ps(x, _mm256_castps256_ps128(a.hi)), _mm256_extractf128_ps(a.hi, 1)));
+}
+inline short half_at(const uint8_t* p) {
+    short h;
+    __builtin_memcpy(&h, p, 2);
+    return h;
+}
+inline f32x16 gather_f16(const uint8_t* const p[4], size_t s) {
+    const __m128i low = _mm_setr_epi16(half_at(p[0]), half_at(p[1]), half_at(p[2]), half_at(p[3]), half_at(p[0] + s),
+                                       half_at(p[1] + s), half_at(p[2] + s), half_at(p[3] + s));
+    const __m128i high =
+        _mm_setr_epi16(half_at(p[0] + 2 * s), half_at(p[1] + 2 * s), half_at(p[2] + 2 * s), half_at(p[3] + 2 * s),
+                       half_at(p[0] + 3 * s), half_at(p[1] + 3 * s), half_at(p[2] + 3 * s), half_at(p[3] + 3 * s));
+    return {_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)};
+}
+inline __m128i transpose_bytes(const uint32_t bytes[4]) {
+    return _mm_shuffle_epi8(load16(bytes), _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+}
+inline i32x16 transpose_u8(const uint32_t bytes[4]) {
+    const __m128i t = transpose_bytes(bytes);
+    return {_mm256_cvtepu8_epi32(t), _mm256_cvtepu8_epi32(_mm_srli_si128(t, 8))};
+}
+inline i32x16 transpose_i8(const uint32_t bytes[4]) {
+    const __m128i t = transpose_bytes(bytes);
+    return {_mm256_cvtepi8_epi32(t), _mm256_cvtepi8_epi32(_mm_srli_si128(t, 8))};
+}
+
+// --- bytes
+inline u8x64 load(const uint8_t* p) {
+    return {load32(p), load32(p + 32)};
+}
+inline i8x64 load(const int8_t* p) {
+    return {load32(p), load32(p + 32)};
+}
+inline void store(uint8_t* p, u8x64 a) {
+    store32(p, a.lo), store32(p + 32, a.hi);
+}
+inline u8x64 both(__m256i a) {
+    return {a, a};
+}
+inline u8x64 set1_u8(uint8_t x) {
+    return both(_mm256_set1_epi8(static_cast<char>(x)));
+}
+inline u8x64 operator&(u8x64 a, u8x64 b) {
+    return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)};
+}
+inline u8x64 operator|(u8x64 a, u8x64 b) {
+    return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
+}
+inline u8x64 operator^(u8x64 a, u8x64 b) {
+    return {_mm256_xor_si256(a.lo, b.lo), _mm256_xor_si256(a.hi, b.hi)};
+}
+inline u8x64 operator+(u8x64 a, u8x64 b) {
+    return {_mm256_add_epi8(a.lo, b.lo), _mm256_add_epi8(a.hi, b.hi)};
+}
+inline u8x64 operator-(u8x64 a, u8x64 b) {
+    return {_mm256_sub_epi8(a.lo, b.lo), _mm256_sub_epi8(a.hi, b.hi)};
+}
+template <int n>
+inline u8x64 shift_right(u8x64 a) {
+    return u8x64{_mm256_srli_epi16(a.lo, n), _mm256_srli_epi16(a.hi, n)} & set1_u8(static_cast<uint8_t>(0xff >> n));
+}
+template <int n>
+inline u8x64 shift_left(u8x64 a) {
+    return u8x64{_mm256_slli_epi16(a.lo, n), _mm256_slli_epi16(a.hi, n)} & set1_u8(static_cast<uint8_t>(0xff << n));
+}
+inline u8x64 test_bits(u8x64 a, u8x64 bits) {
+    const u8x64 set = a & bits;
+    return {_mm256_cmpeq_epi8(set.lo, bits.lo), _mm256_cmpeq_epi8(set.hi, bits.hi)};
+}
+inline u8x64 repeat16(const uint8_t* p) {
+    return both(_mm256_broadcastsi128_si256(load16(p)));
+}
+inline i8x64 repeat4(const int8_t* p) {
+    int32_t four;
+    __builtin_memcpy(&four, p, 4);
+    return {_mm256_set1_epi32(four), _mm256_set1_epi32(four)};
+}
+inline u8x64 lookup16(u8x64 table, u8x64 indices) {
+    return {_mm256_shuffle_epi8(table.lo, indices.lo), _mm256_shuffle_epi8(table.hi, indices.hi)};
+}
+inline u8x64 load4x16(const uint8_t* p0, const uint8_t* p1, const uint8_t* p2, const uint8_t* p3) {
+    return {_mm256_set_m128i(load16(p1), load16(p0)), _mm256_set_m128i(load16(p3), load16(p2))};
+}
+inline void store4x16(uint8_t* p0, uint8_t* p1, uint8_t* p2, uint8_t* p3, u8x64 a) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p0), _mm256_castsi256_si128(a.lo));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p1), _mm256_extracti128_si256(a.lo, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p2), _mm256_castsi256_si128(a.hi));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p3), _mm256_extracti128_si256(a.hi, 1));
+}
+inline void load_groups(const int8_t* p, i8x64& first_half, i8x64& second_half) {
+    const __m256i a = load32(p), b = load32(p + 32), c = load32(p + 64), d = load32(p + 96);
+    first_half = {_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(c, d, 0x20)};
+    second_half = {_mm256_permute2x128_si256(a, b, 0x31), _mm256_permute2x128_si256(c, d, 0x31)};
+}
+inline u8x64 even_lanes(u8x64 a, u8x64 b) {
+    return {_mm256_permute2x128_si256(a.lo, b.lo, 0x20), _mm256_permute2x128_si256(a.hi, b.hi, 0x20)};
+}
+inline u8x64 odd_lanes(u8x64 a, u8x64 b) {
+    return {_mm256_permute2x128_si256(a.lo, b.lo, 0x31), _mm256_permute2x128_si256(a.hi, b.hi, 0x31)};
+}
+inline void transpose4x4(__m256i& a, __m256i& b, __m256i& c, __m256i& d) {
+    const __m256i ab_low = _mm256_unpacklo_epi32(a, b), ab_high = _mm256_unpackhi_epi32(a, b);
+    const __m256i cd_low = _mm256_unpacklo_epi32(c, d), cd_high = _mm256_unpackhi_epi32(c, d);
+    a = _mm256_unpacklo_epi64(ab_low, cd_low);
+    b = _mm256_unpackhi_epi64(ab_low, cd_low);
+    c = _mm256_unpacklo_epi64(ab_high, cd_high);
+    d = _mm256_unpackhi_epi64(ab_high, cd_high);
+}
+inline void transpose4x4(u8x64& a, u8x64& b, u8x64& c, u8x64& d) {
+    transpose4x4(a.lo, b.lo, c.lo, d.lo);
+    transpose4x4(a.hi, b.hi, c.hi, d.hi);
+}
+
+// --- integer dot products
+#if defined(__AVXVNNI__)
+inline u8x64 full_codes(u8x64 signed_codes) {
+    return signed_codes ^ set1_u8(0x80);
+}
+template <bool full>
+inline i32x16 dot4(i32x16 acc, u8x64 codes, i8x64 x) {
+    return {_mm256_dpbusd_avx_epi32(acc.lo, codes.lo, x.lo), _mm256_dpbusd_avx_epi32(acc.hi, codes.hi, x.hi)};
+}
+#else
+inline u8x64 full_codes(u8x64 signed_codes) {
+    return signed_codes;
+}
+template <bool full>
+inline __m256i dot4(__m256i acc, __m256i codes, __m256i x) {
+    // Pairs of products are at most 2 * 128 * 127: they cannot saturate 16 bits.
+    if constexpr (full) {
+        x = _mm256_sign_epi8(x, codes);
+        codes = _mm256_abs_epi8(codes);
+    }
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, x), _mm256_set1_epi16(1)));
+}
+template <bool full>
+inline i32x16 dot4(i32x16 acc, u8x64 codes, i8x64 x) {
+    return {dot4<full>(acc.lo, codes.lo, x.lo), dot4<full>(acc.hi, codes.hi, x.hi)};
+}
+#endif
+inline __m256i sum4x4(__m256i a, __m256i b, __m256i c, __m256i d) {
+    return _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+}
+inline i32x16 sum4x4(i32x16 a, i32x16 b, i32x16 c, i32x16 d) {
+    return {sum4x4(a.lo, b.lo, c.lo, d.lo), sum4x4(a.hi, b.hi, c.hi, d.hi)};
+}
+
+}  // namespace ferrule::cpu::FERRULE_ISA::simd

@@ -1,0 +1,44 @@
+// Vectors of 64 bytes on every instruction set, so that a kernel is written once: f32x16, i32x16, u8x64, i8x64.
+// A vector has four 128-bit lanes, numbered 0..3; "lane" below means one of those, "element" one number.
+//
+// A kernel file is compiled once per instruction set with FERRULE_ISA naming its namespace; everything here lives in
+// that namespace, so that the linker can never swap one set's code for another's. Compile with -ffp-contract=off:
+// where a product is fused with a sum is part of a kernel's contract.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__AVX512BW__)
+#include "avx512.h"
+#elif defined(__AVX2__)
+#include "avx2.h"
+#elif defined(__ARM_NEON)
+#include "neon.h"
+#else
+#include "generic.h"
+#endif
+
+namespace ferrule::cpu::FERRULE_ISA::simd {
+
+inline void prefetch(const void* p) {
+    __builtin_prefetch(p, 0, 3);
+}
+
+inline f32x16& operator+=(f32x16& a, f32x16 b) {
+    return a = a + b;
+}
+inline f32x16& operator*=(f32x16& a, f32x16 b) {
+    return a = a * b;
+}
+inline i32x16& operator+=(i32x16& a, i32x16 b) {
+    return a = a + b;
+}
+
+inline f32x16 zero_f32() {
+    return set1(0.0f);
+}
+inline i32x16 zero_i32() {
+    return set1(int32_t{0});
+}
+
+}  // namespace ferrule::cpu::FERRULE_ISA::simd
