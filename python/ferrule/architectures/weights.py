@@ -21,11 +21,12 @@ class Weights:
         self._prefix = ""
         self._path = path
         self._made: dict[tuple[str, int, int], Weight] = {}
+        self._used: set[str] = set()
 
     def at(self, prefix: str) -> Weights:
         """The same tensors, names continued after `prefix` + "."."""
         view = Weights(self._tensors, path=self._path)
-        view._made = self._made
+        view._made, view._used = self._made, self._used
         view._prefix = f"{self._prefix}{prefix}."
         return view
 
@@ -67,8 +68,7 @@ class Weights:
 
     def refuse_unused(self, ignored: Iterable[str]) -> None:
         """Raises for tensors that nobody asked for, save those whose name matches one of the `ignored` patterns."""
-        used = {name for name, _, _ in self._made}
-        unused = [n for n in self._tensors if n not in used and not any(re.search(p, n) for p in ignored)]
+        unused = [n for n in self._tensors if n not in self._used and not any(re.search(p, n) for p in ignored)]
         if unused:
             raise UnsupportedArchitecture(
                 f"{len(unused)} tensors that this architecture does not use: {', '.join(sorted(unused)[:4])}",
@@ -77,10 +77,11 @@ class Weights:
             )
 
     def _find(self, name: str) -> StoredTensor:
-        try:
-            return self._tensors[self._prefix + name]
-        except KeyError:
-            raise CorruptFile("a tensor is missing", path=self._path, tensor=self._prefix + name) from None
+        name = self._prefix + name
+        if name not in self._tensors:
+            raise CorruptFile("a tensor is missing", path=self._path, tensor=name)
+        self._used.add(name)
+        return self._tensors[name]
 
     def _misshapen(self, stored: StoredTensor, expected: tuple[int, ...]) -> CorruptFile:
         return CorruptFile(
