@@ -6,33 +6,27 @@
 #include <string>
 #include <vector>
 
+#include "dims.h"
+
 namespace ferrule {
-
-// The sizes of a step. Every launch works on one of them (Launch::rows).
-struct Dims {
-    uint32_t tokens;
-    uint32_t rows;  // rows of logits wanted
-    uint32_t sequences;
-};
-
-enum class RowDim : uint8_t { one, tokens, rows, sequences };
 
 enum class OperandKind : uint8_t { none, weight, arena, cache, input, output };
 
 struct Operand {
     OperandKind kind = OperandKind::none;
-    uint32_t index = 0;     // of the weight, input or output
-    uint64_t offset = 0;    // bytes, from the start of the weight, arena or cache
-    uint64_t bytes = 0;     // extent at the plan's largest dims; 0 where only the caller knows (input, output)
+    uint32_t index = 0;   // of the weight, input or output
+    uint64_t offset = 0;  // bytes, from the start of the weight, arena, cache, input or output
+    uint64_t bytes = 0;   // extent at the plan's largest dims; 0 where only the caller knows (input, output)
 };
 
 inline constexpr size_t kMaxOperands = 12;
 inline constexpr size_t kMaxParamsBytes = 96;
+inline constexpr uint64_t kOperandAlignment = 64;  // of offsets into the arena and the cache
 
 struct Launch {
     std::string kernel;
     std::vector<Operand> operands;
-    std::array<std::byte, kMaxParamsBytes> params{};
+    alignas(16) std::array<std::byte, kMaxParamsBytes> params{};
     uint32_t params_bytes = 0;
     RowDim rows = RowDim::tokens;
     bool barrier = true;  // wait for all earlier launches first

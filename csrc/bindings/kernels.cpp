@@ -1,0 +1,130 @@
+// Targets, op signatures, kernels, and running one kernel alone.
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "../executors/run_kernel.h"
+#include "../executors/targets.h"
+#include "../params/q8_row.h"
+#include "../params/signatures.h"
+#include "bindings.h"
+
+namespace ferrule {
+
+namespace {
+
+using Field = std::tuple<std::string, std::string, uint32_t>;
+using OperandDescription = std::tuple<std::string, std::string, bool>;
+using Signature = std::tuple<uint32_t, std::vector<Field>, std::vector<OperandDescription>>;
+
+const char* access_name(Access access) {
+    switch (access) {
+        case Access::read:
+            return "read";
+        case Access::write:
+            return "write";
+        case Access::read_write:
+            break;
+    }
+    return "read_write";
+}
+
+std::map<std::string, Signature> signatures() {
+    std::map<std::string, Signature> result;
+    for (const OpSignature* signature : kSignatures) {
+        auto& [params_bytes, fields, operands] = result[signature->op];
+        params_bytes = signature->params_bytes;
+        for (const ParamField& field : signature->fields) {
+            fields.emplace_back(field.name, field.type == FieldType::u32 ? "u32" : "f32", field.offset);
+        }
+        for (const OperandInfo& operand : signature->operands) {
+            operands.emplace_back(operand.name, access_name(operand.access), operand.optional);
+        }
+    }
+    return result;
+}
+
+std::vector<std::string> target_names(bool only_supported) {
+    std::vector<std::string> names;
+    for (const cpu::Target& target : cpu::all_targets()) {
+        if (!only_supported || target.supported()) names.emplace_back(target.name);
+    }
+    return names;
+}
+
+std::map<std::string, std::string> kernels(const std::string& target_name) {
+    std::map<std::string, std::string> ops;
+    for (const cpu::Target& target : cpu::all_targets()) {
+        if (target_name != target.name) continue;
+        for (std::span<const cpu::Kernel> file : target.kernels()) {
+            for (const cpu::Kernel& kernel : file) ops[kernel.name] = kernel.signature->op;
+        }
+        return ops;
+    }
+    throw nb::value_error(("no target is named " + target_name).c_str());
+}
+
+uint32_t run_kernel(const std::string& target, const std::string& kernel_name, const nb::list& operands,
+                    const nb::bytes& params, uint32_t rows, const std::tuple<uint32_t, uint32_t, uint32_t>& dims,
+                    const std::optional<std::vector<std::pair<uint32_t, uint32_t>>>& split) {
+    const cpu::Kernel& kernel = cpu::find_target(target).kernel(kernel_name);
+    std::vector<ReadArray> arrays;  // keep the operands alive
+    std::vector<void*> pointers;
+    for (size_t i = 0; i < operands.size(); ++i) {
+        const bool written =
+            i < kernel.signature->operands.size() && kernel.signature->operands[i].access != Access::read;
+        if (operands[i].is_none()) {
+            pointers.push_back(nullptr);
+        } else if (written) {
+            pointers.push_back(nb::cast<WriteArray>(operands[i], false).data());
+        } else {
+            arrays.push_back(nb::cast<ReadArray>(operands[i], false));
+            pointers.push_back(const_cast<void*>(arrays.back().data()));
+        }
+    }
+    std::optional<std::vector<cpu::ItemRange>> ranges;
+    if (split) {
+        ranges.emplace();
+        for (const auto& [begin, end] : *split) ranges->push_back({begin, end});
+    }
+    const auto& [n_tokens, n_rows, n_sequences] = dims;
+    return cpu::run_kernel(kernel, pointers, std::as_bytes(std::span(params.c_str(), params.size())), rows,
+                           {n_tokens, n_rows, n_sequences}, ranges);
+}
+
+}  // namespace
+
+void init_kernels(nb::module_& m) {
+    using namespace nb::literals;
+    m.attr("CACHE_BLOCK") = kCacheBlock;
+    m.def("q8_row_bytes", &q8_row::row_bytes, "k"_a, "Bytes of a row of k activations quantised to int8.");
+    m.def(
+        "targets", [] { return target_names(true); },
+        "Names of the CPU targets that this processor can run, best first.");
+    m.def("all_targets", [] { return target_names(false); }, "Names of every CPU target of this build, best first.");
+    m.def(
+        "signatures", &signatures,
+        "Per op: bytes of its parameters, its fields (name, \"u32\" or \"f32\", byte offset), and its operands (name, "
+        "\"read\", \"write\" or \"read_write\", optional), in the order of kernels' arguments.");
+    m.def("kernels", &kernels, "target"_a, "Name of every kernel of a target -> its op.");
+    m.def("run_kernel", &run_kernel, "target"_a, "kernel"_a,
+          nb::sig("def run_kernel(target: str, kernel: str, operands: list[numpy.typing.NDArray[typing.Any] | None], "
+                  "params: bytes, rows: int, "
+                  "dims: tuple[int, int, int], split: list[tuple[int, int]] | None = None) -> int"),
+          "operands"_a, "params"_a, "rows"_a, "dims"_a, "split"_a = nb::none(),
+          "Runs one kernel in this thread and returns its number of work items.\n\n"
+          "`dims` are (tokens, rows, sequences); `split` lists ranges of work items in the order to run them. Raises "
+          "ValueError when the operands do not fit the kernel's signature.");
+}
+
+}  // namespace ferrule

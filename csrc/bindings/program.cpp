@@ -1,0 +1,166 @@
+// Executors, and programs: plans bound to weights, cache and arena.
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "../executors/cpu.h"
+#include "bindings.h"
+
+namespace ferrule {
+
+namespace {
+
+using OperandTuple = std::tuple<std::string, uint32_t, uint64_t, uint64_t>;
+using LaunchTuple = std::tuple<std::string, std::vector<OperandTuple>, nb::bytes, std::string, bool>;
+using DimsTuple = std::tuple<uint32_t, uint32_t, uint32_t>;
+using Weight = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+OperandKind operand_kind(const std::string& name) {
+    constexpr std::pair<const char*, OperandKind> kinds[] = {
+        {"none", OperandKind::none},   {"weight", OperandKind::weight}, {"arena", OperandKind::arena},
+        {"cache", OperandKind::cache}, {"input", OperandKind::input},   {"output", OperandKind::output}};
+    for (const auto& [kind_name, kind] : kinds) {
+        if (name == kind_name) return kind;
+    }
+    throw nb::value_error(("no operand kind is named " + name).c_str());
+}
+
+RowDim row_dim(const std::string& name) {
+    constexpr std::pair<const char*, RowDim> dims[] = {
+        {"one", RowDim::one}, {"tokens", RowDim::tokens}, {"rows", RowDim::rows}, {"sequences", RowDim::sequences}};
+    for (const auto& [dim_name, dim] : dims) {
+        if (name == dim_name) return dim;
+    }
+    throw nb::value_error(("no row dimension is named " + name).c_str());
+}
+
+Dims make_dims(const DimsTuple& tuple) {
+    const auto& [tokens, rows, sequences] = tuple;
+    return {tokens, rows, sequences};
+}
+
+Launch make_launch(const LaunchTuple& tuple) {
+    const auto& [kernel, operands, params, rows, barrier] = tuple;
+    if (params.size() > kMaxParamsBytes || operands.size() > kMaxOperands) {
+        throw nb::value_error((kernel + ": more than " + std::to_string(kMaxParamsBytes) + " bytes of parameters or " +
+                               std::to_string(kMaxOperands) + " operands")
+                                  .c_str());
+    }
+    Launch launch;
+    launch.kernel = kernel;
+    for (const auto& [kind, index, offset, bytes] : operands) {
+        launch.operands.push_back({operand_kind(kind), index, offset, bytes});
+    }
+    std::memcpy(launch.params.data(), params.c_str(), params.size());
+    launch.params_bytes = static_cast<uint32_t>(params.size());
+    launch.rows = row_dim(rows);
+    launch.barrier = barrier;
+    return launch;
+}
+
+// A program together with everything it points into.
+class BoundProgram {
+  public:
+    BoundProgram(std::shared_ptr<cpu::Executor> executor, const std::vector<LaunchTuple>& launches,
+                 std::vector<Weight> weights, std::shared_ptr<LazyMemory> cache, uint64_t arena_bytes,
+                 const DimsTuple& max_dims, uint32_t n_inputs, uint32_t n_outputs)
+        : executor_(std::move(executor)),
+          weights_(std::move(weights)),
+          cache_(std::move(cache)),
+          program_(*executor_, make_plan(launches, arena_bytes, max_dims, n_inputs, n_outputs), weight_spans(weights_),
+                   {cache_->data(), cache_->bytes()}) {}
+
+    void run(uint32_t tokens, uint32_t rows, uint32_t sequences, const std::vector<ReadArray>& inputs,
+             const std::vector<WriteArray>& outputs) {
+        const Pointers pointers(inputs, outputs);
+        const nb::gil_scoped_release release;
+        program_.run({tokens, rows, sequences}, pointers.inputs, pointers.outputs);
+    }
+
+    std::vector<uint64_t> profile(uint32_t tokens, uint32_t rows, uint32_t sequences,
+                                  const std::vector<ReadArray>& inputs, const std::vector<WriteArray>& outputs) {
+        const Pointers pointers(inputs, outputs);
+        const nb::gil_scoped_release release;
+        return program_.profile({tokens, rows, sequences}, pointers.inputs, pointers.outputs);
+    }
+
+  private:
+    struct Pointers {
+        Pointers(const std::vector<ReadArray>& input_arrays, const std::vector<WriteArray>& output_arrays) {
+            for (const ReadArray& array : input_arrays) inputs.push_back(const_cast<void*>(array.data()));
+            for (const WriteArray& array : output_arrays) outputs.push_back(array.data());
+        }
+        std::vector<void*> inputs, outputs;
+    };
+
+    static Plan make_plan(const std::vector<LaunchTuple>& launches, uint64_t arena_bytes, const DimsTuple& max_dims,
+                          uint32_t n_inputs, uint32_t n_outputs) {
+        Plan plan;
+        for (const LaunchTuple& launch : launches) plan.launches.push_back(make_launch(launch));
+        plan.arena_bytes = arena_bytes;
+        plan.max_dims = make_dims(max_dims);
+        plan.n_inputs = n_inputs;
+        plan.n_outputs = n_outputs;
+        return plan;
+    }
+
+    static std::vector<std::span<const std::byte>> weight_spans(const std::vector<Weight>& weights) {
+        std::vector<std::span<const std::byte>> spans;
+        for (const Weight& weight : weights) spans.push_back(std::as_bytes(std::span(weight.data(), weight.size())));
+        return spans;
+    }
+
+    std::shared_ptr<cpu::Executor> executor_;
+    std::vector<Weight> weights_;
+    std::shared_ptr<LazyMemory> cache_;
+    cpu::Program program_;
+};
+
+}  // namespace
+
+void init_program(nb::module_& m) {
+    using namespace nb::literals;
+    nb::class_<cpu::Executor>(m, "Executor", "A CPU target's kernels and the threads that run them.")
+        .def(
+            "__init__",
+            [](cpu::Executor* self, const std::string& target, unsigned threads) {
+                new (self) cpu::Executor(target, threads);
+            },
+            "target"_a, "threads"_a)
+        .def_prop_ro("target", [](const cpu::Executor& self) { return self.target().name; })
+        .def_prop_ro("threads", &cpu::Executor::threads);
+
+    nb::class_<LazyMemory>(m, "Cache",
+                           "Zeroed memory for keys and values, taken from the system when it is first touched.")
+        .def(nb::init<uint64_t>(), "bytes"_a)
+        .def_prop_ro("bytes", &LazyMemory::bytes)
+        .def_prop_ro(
+            "array",
+            [](LazyMemory& self) { return nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>(self.data(), {self.bytes()}); },
+            nb::rv_policy::reference_internal, "The memory as bytes.");
+
+    nb::class_<BoundProgram>(
+        m, "Program",
+        "A plan bound to an executor, weights and a cache, with an arena of its own.\n\n"
+        "A launch is (kernel, operands, params, row dimension, barrier); an operand (kind, index, "
+        "offset, bytes), see `csrc/plan/plan.h`. Raises ValueError that names the launch and what is wrong with it.")
+        .def(nb::init<std::shared_ptr<cpu::Executor>, const std::vector<LaunchTuple>&, std::vector<Weight>,
+                      std::shared_ptr<LazyMemory>, uint64_t, const DimsTuple&, uint32_t, uint32_t>(),
+             "executor"_a, "launches"_a, "weights"_a.noconvert(), "cache"_a, "arena_bytes"_a, "max_dims"_a,
+             "n_inputs"_a, "n_outputs"_a)
+        .def("run", &BoundProgram::run, "tokens"_a, "rows"_a, "sequences"_a, "inputs"_a.noconvert(),
+             "outputs"_a.noconvert(),
+             "Runs one step, without the GIL. Raises ValueError when it is larger than the plan allows.")
+        .def("profile", &BoundProgram::profile, "tokens"_a, "rows"_a, "sequences"_a, "inputs"_a.noconvert(),
+             "outputs"_a.noconvert(), "Like `run`, one launch after another; returns each launch's nanoseconds.");
+}
+
+}  // namespace ferrule

@@ -1,0 +1,81 @@
+// Runs plans on the CPU: looks kernels up, and splits their work items over threads.
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "../cpu/kernel.h"
+#include "../plan/plan.h"
+#include "memory.h"
+#include "targets.h"
+#include "thread_pool.h"
+
+namespace ferrule::cpu {
+
+// A target's kernels and the threads to run them; shared by the programs of a model.
+class Executor {
+  public:
+    // Throws std::invalid_argument for an unknown or unsupported target or a thread count outside 1 to 1024.
+    Executor(std::string_view target, unsigned threads);
+
+    const Target& target() const { return target_; }
+    unsigned threads() const { return pool_.threads(); }
+
+  private:
+    friend class Program;
+
+    void reserve_scratch(size_t bytes_per_thread);
+
+    const Target& target_;
+    std::mutex mutex_;  // one step at a time
+    size_t scratch_bytes_ = 0;
+    LazyMemory scratch_;
+    ThreadPool pool_;
+};
+
+// A plan bound to its weights, its cache and an arena of its own.
+class Program {
+  public:
+    // The weights, the cache and the executor must outlive the program. Throws std::invalid_argument, see validate.h.
+    Program(Executor& executor, Plan plan, std::span<const std::span<const std::byte>> weights,
+            std::span<std::byte> cache);
+
+    const Plan& plan() const { return plan_; }
+
+    // Runs one step; `inputs` and `outputs` are indexed by the plan's operands. Throws std::invalid_argument when the
+    // dims exceed the plan's or the counts differ from it.
+    void run(const Dims& dims, std::span<void* const> inputs, std::span<void* const> outputs);
+
+    // Like run, with a barrier after each launch. Returns nanoseconds per launch.
+    std::vector<uint64_t> profile(const Dims& dims, std::span<void* const> inputs, std::span<void* const> outputs);
+
+  private:
+    struct alignas(64) BoundLaunch {
+        const Kernel* kernel;
+        std::array<void*, kMaxOperands> operands;
+        KernelArgs args;
+        uint32_t group;  // launches of one group run at the same time
+        uint32_t items;
+        uint32_t chunk;                           // items that a thread takes at a time
+        alignas(64) std::atomic<uint32_t> taken;  // items that threads have taken
+    };
+    struct alignas(64) Group {
+        std::atomic<uint32_t> remaining;  // items that are not finished
+    };
+
+    void bind(const Dims& dims, std::span<void* const> inputs, std::span<void* const> outputs);
+    void run_launches(size_t first, size_t last);
+    void work(size_t first, size_t last, unsigned worker);
+
+    Executor& executor_;
+    Plan plan_;
+    LazyMemory arena_;
+    std::vector<BoundLaunch> launches_;
+    std::vector<Group> groups_;
+};
+
+}  // namespace ferrule::cpu

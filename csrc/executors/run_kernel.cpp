@@ -1,0 +1,47 @@
+#include "run_kernel.h"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <string>
+
+#include "../plan/plan.h"
+#include "memory.h"
+
+namespace ferrule::cpu {
+
+uint32_t run_kernel(const Kernel& kernel, std::span<void* const> operands, std::span<const std::byte> params,
+                    uint32_t rows, const Dims& dims, const std::optional<std::span<const ItemRange>>& split) {
+    const OpSignature& signature = *kernel.signature;
+    const std::string name = kernel.name;
+    if (operands.size() != signature.operands.size()) {
+        throw std::invalid_argument(name + " has " + std::to_string(signature.operands.size()) + " operands, not " +
+                                    std::to_string(operands.size()));
+    }
+    for (size_t i = 0; i < operands.size(); ++i) {
+        if (operands[i] == nullptr && !signature.operands[i].optional) {
+            throw std::invalid_argument(name + " needs operand " + signature.operands[i].name);
+        }
+    }
+    if (params.size() != signature.params_bytes) {
+        throw std::invalid_argument(name + " has " + std::to_string(signature.params_bytes) +
+                                    " bytes of parameters, not " + std::to_string(params.size()));
+    }
+    alignas(16) std::array<std::byte, kMaxParamsBytes> aligned_params;
+    std::copy(params.begin(), params.end(), aligned_params.begin());
+    const KernelArgs args{operands.data(), aligned_params.data(), rows, dims};
+    const uint32_t items = rows > 0 ? kernel.items(args) : 0;
+
+    const LazyMemory scratch(kernel.scratch_bytes != nullptr ? kernel.scratch_bytes(args) : 0);
+    const ItemRange all{0, items};
+    for (const ItemRange& range : split.value_or(std::span(&all, 1))) {
+        if (range.begin > range.end || range.end > items) {
+            throw std::invalid_argument(name + " has " + std::to_string(items) + " work items, not " +
+                                        std::to_string(range.begin) + " to " + std::to_string(range.end));
+        }
+        if (range.begin < range.end) kernel.run(args, range.begin, range.end, scratch.data());
+    }
+    return items;
+}
+
+}  // namespace ferrule::cpu

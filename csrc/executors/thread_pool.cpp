@@ -1,0 +1,42 @@
+#include "thread_pool.h"
+
+#include "wait.h"
+
+namespace ferrule {
+
+ThreadPool::ThreadPool(unsigned threads) {
+    for (unsigned worker = 1; worker < threads; ++worker) workers_.emplace_back([this, worker] { work(worker); });
+}
+
+ThreadPool::~ThreadPool() {
+    stop_.store(true);
+    generation_.fetch_add(2);  // still even: there is nothing to join
+    generation_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::run(const std::function<void(unsigned)>& job) {
+    if (workers_.empty()) return job(0);
+    job_ = &job;
+    generation_.fetch_add(1);
+    generation_.notify_all();
+    job(0);
+    // Sequentially consistent, as are the two operations of a joining worker: either the worker sees that the job is
+    // closed or this thread sees the worker inside.
+    generation_.fetch_add(1);
+    wait_until_zero(inside_);
+}
+
+void ThreadPool::work(unsigned worker) {
+    uint32_t seen = 0;
+    while (!stop_.load()) {
+        seen = wait_while(generation_, seen);
+        if (seen % 2 == 0) continue;
+        inside_.fetch_add(1);
+        seen = generation_.load();
+        if (seen % 2 == 1) (*job_)(worker);
+        if (inside_.fetch_sub(1) == 1) inside_.notify_all();
+    }
+}
+
+}  // namespace ferrule

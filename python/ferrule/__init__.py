@@ -1,0 +1,1 @@
+"""Runs language models from Python, on any CPU through SIMD and on Apple GPUs through Metal."""

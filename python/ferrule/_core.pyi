@@ -1,0 +1,79 @@
+"""Kernels and the executors that run plans of them."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy
+import numpy.typing
+from numpy.typing import NDArray
+
+
+CACHE_BLOCK: int = 64
+
+def q8_row_bytes(k: int) -> int:
+    """Bytes of a row of k activations quantised to int8."""
+
+def targets() -> list[str]:
+    """Names of the CPU targets that this processor can run, best first."""
+
+def all_targets() -> list[str]:
+    """Names of every CPU target of this build, best first."""
+
+def signatures() -> dict[str, tuple[int, list[tuple[str, str, int]], list[tuple[str, str, bool]]]]:
+    """
+    Per op: bytes of its parameters, its fields (name, "u32" or "f32", byte offset), and its operands (name, "read", "write" or "read_write", optional), in the order of kernels' arguments.
+    """
+
+def kernels(target: str) -> dict[str, str]:
+    """Name of every kernel of a target -> its op."""
+
+def run_kernel(target: str, kernel: str, operands: list[numpy.typing.NDArray[Any] | None], params: bytes, rows: int, dims: tuple[int, int, int], split: list[tuple[int, int]] | None = None) -> int:
+    """
+    Runs one kernel in this thread and returns its number of work items.
+
+    `dims` are (tokens, rows, sequences); `split` lists ranges of work items in the order to run them. Raises ValueError when the operands do not fit the kernel's signature.
+    """
+
+class Executor:
+    """A CPU target's kernels and the threads that run them."""
+
+    def __init__(self, target: str, threads: int) -> None: ...
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def threads(self) -> int: ...
+
+class Cache:
+    """
+    Zeroed memory for keys and values, taken from the system when it is first touched.
+    """
+
+    def __init__(self, bytes: int) -> None: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def array(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+        """The memory as bytes."""
+
+class Program:
+    """
+    A plan bound to an executor, weights and a cache, with an arena of its own.
+
+    A launch is (kernel, operands, params, row dimension, barrier); an operand (kind, index, offset, bytes), see `csrc/plan/plan.h`. Raises ValueError that names the launch and what is wrong with it.
+    """
+
+    def __init__(self, executor: Executor, launches: Sequence[tuple[str, Sequence[tuple[str, int, int, int]], bytes, str, bool]], weights: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], cache: Cache, arena_bytes: int, max_dims: tuple[int, int, int], n_inputs: int, n_outputs: int) -> None: ...
+
+    def run(self, tokens: int, rows: int, sequences: int, inputs: Sequence[Annotated[NDArray, dict(order='C', device='cpu', writable=False)]], outputs: Sequence[Annotated[NDArray, dict(order='C', device='cpu')]]) -> None:
+        """
+        Runs one step, without the GIL. Raises ValueError when it is larger than the plan allows.
+        """
+
+    def profile(self, tokens: int, rows: int, sequences: int, inputs: Sequence[Annotated[NDArray, dict(order='C', device='cpu', writable=False)]], outputs: Sequence[Annotated[NDArray, dict(order='C', device='cpu')]]) -> list[int]:
+        """
+        Like `run`, one launch after another; returns each launch's nanoseconds.
+        """
