@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from .. import _core
 from ..errors import MemoryBudgetError
-from ..graph import CacheLayer
+from ..formats import FORMATS
+from ..graph import CacheLayer, Graph, Weight
 
 BLOCK = _core.CACHE_BLOCK  # positions in a block (csrc/params/kv_cache.h)
 ELEMENT_BYTES = {"f32": 4, "f16": 2}
@@ -62,3 +63,9 @@ class KVCache:
 def block_bytes(layer: CacheLayer, dtype: str) -> int:
     """Bytes of one block of one layer."""
     return BLOCK * layer.kv_heads * (layer.head_dim + layer.v_head_dim) * ELEMENT_BYTES[dtype]
+
+
+def cache_dtype(graph: Graph) -> str:
+    """"f16" for models with quantised weights, "f32" for float ones, whose results it would otherwise round."""
+    matrices = (o for op in graph.ops for o in op.operands.values() if isinstance(o, Weight))
+    return "f16" if any(FORMATS[matrix.format].block > 1 for matrix in matrices) else "f32"

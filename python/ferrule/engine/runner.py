@@ -80,7 +80,7 @@ def compile_plan(plan: Plan, executor: _core.Executor, cache: KVCache) -> _core.
             case Input():
                 return "input", inputs[o], 0, 0
             case CacheLayer():
-                end = cache.offsets[o.index + 1] if o.index + 1 < len(cache.offsets) else cache.memory.nbytes
+                end = cache.offsets[o.index + 1] if o.index + 1 < len(cache.offsets) else cache.memory.bytes
                 return "cache", 0, cache.offsets[o.index], end - cache.offsets[o.index]
             case Value():
                 if o is plan.graph.output:

@@ -1,0 +1,43 @@
+"""Entry point: `ferrule SUBCOMMAND`."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+
+import click
+
+from ..errors import FerruleError
+from .chat import chat
+from .info import info
+from .map import show_map
+from .run import run
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("ferrule"), prog_name="ferrule")
+def cli() -> None:
+    """Runs language models on this machine, from GGUF files and Hugging Face checkpoints."""
+
+
+for command in (run, chat, info, show_map):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Runs the command line; ferrule's own errors are printed without a traceback."""
+    try:
+        cli(standalone_mode=False)
+    except FerruleError as error:
+        click.secho("Error: ", fg="red", nl=False, err=True)
+        click.echo(str(error), err=True)
+        sys.exit(1)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("\nInterrupted.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)

@@ -1,0 +1,1 @@
+"""Running a model: cache, step inputs, programs, sampling, generation."""
