@@ -1,0 +1,264 @@
+"""GGUF's names in Hugging Face's spelling: tensors, and metadata as a config.
+
+One shared table serves every family; a `Family` holds what differs. A name that is in no table keeps its GGUF spelling,
+so that whoever builds the model sees it and can refuse it: nothing is dropped silently. The config comes out in the
+flat form (`rope_theta`, `rope_scaling`, `rope_local_base_freq`). Facts that GGUF does not store (Gemma 3's pattern of
+windows, its local RoPE base) are left to the architecture's defaults.
+
+Source: what llama.cpp's converters write for these families.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import CorruptFile
+from .base import StoredTensor
+
+# GGUF stem -> Hugging Face stem; `{}` is the layer, ".weight" or ".bias" follows.
+_TENSORS = {
+    "token_embd": "model.embed_tokens",
+    "output_norm": "model.norm",
+    "output": "lm_head",
+    "blk.{}.attn_norm": "model.layers.{}.input_layernorm",
+    "blk.{}.attn_q": "model.layers.{}.self_attn.q_proj",
+    "blk.{}.attn_k": "model.layers.{}.self_attn.k_proj",
+    "blk.{}.attn_v": "model.layers.{}.self_attn.v_proj",
+    "blk.{}.attn_output": "model.layers.{}.self_attn.o_proj",
+    "blk.{}.attn_q_norm": "model.layers.{}.self_attn.q_norm",
+    "blk.{}.attn_k_norm": "model.layers.{}.self_attn.k_norm",
+    "blk.{}.ffn_norm": "model.layers.{}.post_attention_layernorm",
+    "blk.{}.ffn_gate": "model.layers.{}.mlp.gate_proj",
+    "blk.{}.ffn_up": "model.layers.{}.mlp.up_proj",
+    "blk.{}.ffn_down": "model.layers.{}.mlp.down_proj",
+}
+
+# GGUF metadata key (after "<architecture>.") -> Hugging Face config key, by the kind of value.
+_COUNTS = {
+    "block_count": "num_hidden_layers",
+    "context_length": "max_position_embeddings",
+    "embedding_length": "hidden_size",
+    "feed_forward_length": "intermediate_size",
+    "vocab_size": "vocab_size",
+    "attention.head_count": "num_attention_heads",
+    "attention.head_count_kv": "num_key_value_heads",
+    "attention.key_length": "head_dim",
+    "attention.sliding_window": "sliding_window",
+}
+_NUMBERS = {
+    "attention.layer_norm_rms_epsilon": "rms_norm_eps",
+    "rope.freq_base": "rope_theta",
+    "rope.freq_base_swa": "rope_local_base_freq",
+    "attn_logit_softcapping": "attn_logit_softcapping",
+    "final_logit_softcapping": "final_logit_softcapping",
+}
+_ROPE_SCALING = {
+    "rope.scaling.factor": "factor",
+    "rope.scaling.original_context_length": "original_max_position_embeddings",
+    "rope.scaling.yarn_attn_factor": "attention_factor",
+    "rope.scaling.yarn_beta_fast": "beta_fast",
+    "rope.scaling.yarn_beta_slow": "beta_slow",
+}
+# Keys that say nothing about the maths, always (None) or at this value.
+_NEUTRAL: dict[str, Any] = {
+    "tensor_data_layout": None,
+    "rope.scaling.finetuned": None,
+    "rope.scaling.attn_factor": 1.0,
+    "rope.scaling.yarn_ext_factor": 1.0,
+    "attention.causal": True,
+    "expert_count": 0,
+    "expert_used_count": 0,
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """How one GGUF architecture differs from the shared tables."""
+
+    model_type: str
+    tensors: Mapping[str, str] = field(default_factory=dict)
+    required: tuple[str, ...] = (
+        "block_count",
+        "embedding_length",
+        "feed_forward_length",
+        "attention.head_count",
+        "attention.layer_norm_rms_epsilon",
+    )
+    without: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # absent key -> config that follows from it
+
+    @property
+    def tensor_table(self) -> dict[str, str]:
+        """Stems of this family's tensors, GGUF -> Hugging Face."""
+        return {**_TENSORS, **self.tensors}
+
+
+FAMILIES = {
+    "llama": Family("llama"),  # also Mistral and SmolLM: converters write one architecture for all
+    "qwen2": Family("qwen2"),
+    "qwen3": Family("qwen3"),
+    "gemma3": Family(
+        "gemma3_text",
+        tensors={
+            "blk.{}.post_attention_norm": "model.layers.{}.post_attention_layernorm",
+            "blk.{}.ffn_norm": "model.layers.{}.pre_feedforward_layernorm",
+            "blk.{}.post_ffw_norm": "model.layers.{}.post_feedforward_layernorm",
+        },
+        without={"attention.sliding_window": {"sliding_window_pattern": 1}},
+    ),
+}
+_LAYER = re.compile(r"(?<=^blk\.)\d+(?=\.)|(?<=^model\.layers\.)\d+(?=\.)")
+
+
+def family(architecture: str) -> Family:
+    """The family of a GGUF architecture; for an unknown one the shared tables under its own name."""
+    return FAMILIES.get(architecture) or Family(architecture, required=())
+
+
+def hf_tensor_name(architecture: str, name: str) -> str:
+    """The Hugging Face name of a GGUF tensor; the GGUF name itself where the tables do not know it."""
+    return _translated(family(architecture).tensor_table, name)
+
+
+def gguf_tensor_name(architecture: str, name: str) -> str:
+    """The GGUF name of a Hugging Face tensor; the name itself where the tables do not know it."""
+    return _translated({hf: gguf for gguf, hf in family(architecture).tensor_table.items()}, name)
+
+
+def _translated(table: Mapping[str, str], name: str) -> str:
+    stem, dot, kind = name.rpartition(".")
+    layer = _LAYER.search(name)
+    known = table.get(_LAYER.sub("{}", stem, count=1)) if kind in ("weight", "bias") else None
+    if known is None:
+        return name
+    return known.format(layer[0] if layer else "") + dot + kind
+
+
+def hf_config(
+    architecture: str, metadata: Mapping[str, Any], tensors: Mapping[str, StoredTensor], *, path: Path
+) -> dict[str, Any]:
+    """The config that a GGUF file's metadata and tensors (under Hugging Face's names) amount to.
+
+    Raises CorruptFile for a key that is missing or has an impossible value.
+    """
+    rules = family(architecture)
+    keys = _Keys(architecture, metadata, path)
+    config: dict[str, Any] = {"model_type": rules.model_type}
+    for key in rules.required:
+        keys.require(key)
+    for key, implied in rules.without.items():
+        if key not in keys:
+            config.update(implied)
+    for key, hf_key in _COUNTS.items():
+        if key in keys:
+            config[hf_key] = keys.count(key, least=1 if key in rules.required else 0)
+    for key, hf_key in _NUMBERS.items():
+        if key in keys:
+            config[hf_key] = keys.number(key)
+    config.update(_rope_scaling(keys))
+    config.update(_window_pattern(keys, config.get("num_hidden_layers")))
+    _complete_heads(config, keys)
+    embedding = tensors.get("model.embed_tokens.weight")
+    vocabulary = embedding.shape if embedding else [len(metadata.get("tokenizer.ggml.tokens", ()))]
+    config.setdefault("vocab_size", vocabulary[0])
+    config["tie_word_embeddings"] = "lm_head.weight" not in tensors
+    return {**config, **keys.rest()}
+
+
+class _Keys:
+    """An architecture's metadata keys, without its prefix: each is taken once, and `rest` is what nobody took."""
+
+    def __init__(self, architecture: str, metadata: Mapping[str, Any], path: Path) -> None:
+        self._prefix = f"{architecture}."
+        self._path = path
+        self._values = {
+            key.removeprefix(self._prefix): value for key, value in metadata.items() if key.startswith(self._prefix)
+        }
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def require(self, key: str) -> None:
+        if key not in self:
+            raise CorruptFile(f"metadata key {self._prefix}{key} is missing", path=self._path)
+
+    def take(self, key: str) -> Any:
+        return self._values.pop(key, None)
+
+    def take_if(self, key: str, value: Any) -> bool:
+        """Takes the key where it has this value, and says whether it had."""
+        if self._values.get(key) != value:
+            return False
+        del self._values[key]
+        return True
+
+    def count(self, key: str, *, least: int = 0) -> int | list[int]:
+        """An integer, or one per layer; a list of equal ones counts as one integer."""
+        value = self.take(key)
+        values = value if isinstance(value, list) else [value]
+        if not values or any(isinstance(v, bool) or not isinstance(v, int) or v < least for v in values):
+            raise self.wrong(key, f"an integer from {least} up", value)
+        return values[0] if len(set(values)) == 1 else values
+
+    def number(self, key: str) -> float:
+        value = self.take(key)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise self.wrong(key, "a positive number", value)
+        return float(value)
+
+    def wrong(self, key: str, expected: str, found: Any) -> CorruptFile:
+        return CorruptFile(
+            f"metadata key {self._prefix}{key}", path=self._path, expected=expected, found=repr(found)[:60]
+        )
+
+    def rest(self) -> dict[str, Any]:
+        """Keys left over, under their full GGUF names, save those that say nothing about the maths."""
+        return {
+            self._prefix + key: value
+            for key, value in self._values.items()
+            if key not in _NEUTRAL or _NEUTRAL[key] not in (None, value)
+        }
+
+
+def _rope_scaling(keys: _Keys) -> dict[str, Any]:
+    """`rope_scaling`, or {} where positions are not scaled. A factor without a type means linear scaling."""
+    rule = keys.take("rope.scaling.type")
+    if rule is not None and not isinstance(rule, str):
+        raise keys.wrong("rope.scaling.type", "a string", rule)
+    if rule is None and "rope.scaling.factor" in keys:
+        rule = "linear"
+    if keys.take_if("rope.scaling.factor", 0.0) or rule in (None, "none"):
+        for key in _ROPE_SCALING:
+            keys.take(key)
+        return {}
+    scaling = {hf_key: keys.number(key) for key, hf_key in _ROPE_SCALING.items() if key in keys}
+    return {"rope_scaling": {"rope_type": rule, **scaling}}
+
+
+def _window_pattern(keys: _Keys, layers: Any) -> dict[str, Any]:
+    """Which layers have a window: each layer by itself, or every layer but each n-th."""
+    pattern = keys.take("attention.sliding_window_pattern")
+    if pattern is None:
+        return {}
+    if isinstance(pattern, list) and len(pattern) == layers:
+        return {"layer_types": ["sliding_attention" if windowed else "full_attention" for windowed in pattern]}
+    if isinstance(pattern, int) and pattern > 0:
+        return {"sliding_window_pattern": int(pattern)}
+    raise keys.wrong("attention.sliding_window_pattern", "a positive integer or one flag per layer", pattern)
+
+
+def _complete_heads(config: dict[str, Any], keys: _Keys) -> None:
+    """What GGUF leaves out where it follows from other sizes, and what it adds to the head's size."""
+    heads, hidden = config.get("num_attention_heads"), config.get("hidden_size")
+    if not isinstance(heads, int) or not isinstance(hidden, int) or not heads:
+        return
+    config.setdefault("num_key_value_heads", heads)
+    head_dim = config.setdefault("head_dim", hidden // heads)
+    keys.take_if("attention.value_length", head_dim)
+    if keys.take_if("rope.dimension_count", head_dim) or "rope.dimension_count" not in keys:
+        return
+    config["partial_rotary_factor"] = keys.number("rope.dimension_count") / head_dim
