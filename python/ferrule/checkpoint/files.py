@@ -37,10 +37,9 @@ def map_file(path: Path) -> mmap.mmap:
         raise ModelNotFound(f"the file cannot be opened: {error.strerror}", path=path) from error
 
 
-def not_a(kind: str, path: Path, buffer: mmap.mmap) -> CorruptFile:
-    """The error for a file that does not begin as a `kind` file does; it says what it is instead, where that shows."""
-    head = buffer[:64]
+def refuse_foreign(path: Path, buffer: mmap.mmap, *, expected: str) -> None:
+    """Raises CorruptFile where a file that is not the `expected` kind begins like one of a kind that is known."""
+    head = buffer[:64].lstrip().lower()
     for magic, (found, advice) in _FOREIGN.items():
-        if head.lstrip().lower().startswith(magic):
-            return CorruptFile(f"this is {found}", path=path, expected=f"a {kind} file", hint=advice)
-    return CorruptFile("the file is damaged", path=path, expected=f"a {kind} file", found=f"bytes {head[:8]!r} first")
+        if head.startswith(magic):
+            raise CorruptFile(f"this is {found}", path=path, expected=expected, hint=advice)

@@ -20,7 +20,7 @@ from ..errors import CorruptFile, ModelNotFound, UnsupportedQuantization
 from ..formats import GGML_TYPES
 from . import gguf_names
 from .base import Checkpoint, StoredTensor
-from .files import map_file, not_a
+from .files import map_file, refuse_foreign
 
 _TRUNCATED = "The file is truncated or damaged: download it again"
 _MAX_ARRAY = 1 << 24  # far above any vocabulary: what a damaged count may cost at most
@@ -140,7 +140,8 @@ class _Reader:
 
     def magic_and_version(self) -> None:
         if self.buffer[:4] != b"GGUF":
-            raise not_a("GGUF", self.path, self.buffer)
+            refuse_foreign(self.path, self.buffer, expected="a GGUF file")
+            raise self.corrupt("this is no GGUF file: its magic", 0, expected="b'GGUF'", found=repr(self.buffer[:4]))
         start = self.advance(8, "the header")
         version = int(_U32.unpack_from(self.buffer, start + 4)[0])
         if version not in (2, 3):

@@ -155,16 +155,15 @@ def hf_config(
             config.update(implied)
     for key, hf_key in _COUNTS.items():
         if key in keys:
-            config[hf_key] = keys.count(key, least=1 if key in rules.required else 0)
+            config[hf_key] = keys.count(key, least=1 if key in rules.required or hf_key == "head_dim" else 0)
     for key, hf_key in _NUMBERS.items():
         if key in keys:
             config[hf_key] = keys.number(key)
     config.update(_rope_scaling(keys))
     config.update(_window_pattern(keys, config.get("num_hidden_layers")))
     _complete_heads(config, keys)
-    embedding = tensors.get("model.embed_tokens.weight")
-    vocabulary = embedding.shape if embedding else [len(metadata.get("tokenizer.ggml.tokens", ()))]
-    config.setdefault("vocab_size", vocabulary[0])
+    if embedding := tensors.get("model.embed_tokens.weight"):
+        config.setdefault("vocab_size", embedding.shape[0])
     config["tie_word_embeddings"] = "lm_head.weight" not in tensors
     return {**config, **keys.rest()}
 
@@ -258,7 +257,8 @@ def _complete_heads(config: dict[str, Any], keys: _Keys) -> None:
         return
     config.setdefault("num_key_value_heads", heads)
     head_dim = config.setdefault("head_dim", hidden // heads)
-    keys.take_if("attention.value_length", head_dim)
-    if keys.take_if("rope.dimension_count", head_dim) or "rope.dimension_count" not in keys:
+    if not isinstance(head_dim, int) or not head_dim:
         return
-    config["partial_rotary_factor"] = keys.number("rope.dimension_count") / head_dim
+    keys.take_if("attention.value_length", head_dim)
+    if "rope.dimension_count" in keys and not keys.take_if("rope.dimension_count", head_dim):
+        config["partial_rotary_factor"] = keys.number("rope.dimension_count") / head_dim

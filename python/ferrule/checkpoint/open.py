@@ -9,23 +9,27 @@ from ..errors import ModelNotFound
 from . import hub
 from .base import Checkpoint
 from .gguf import open_gguf, split_set
+from .packages import default_model
 from .safetensors import open_safetensors
 
 
-def open_checkpoint(path_or_repo: str | Path, *, progress: bool = True, revision: str | None = None) -> Checkpoint:
+def open_checkpoint(
+    path_or_repo: str | Path | None, *, progress: bool = True, revision: str | None = None
+) -> Checkpoint:
     """Opens a model; weights stay in the mapped files.
 
     `path_or_repo` is a GGUF file (of a split set any member), a directory with config.json and safetensors or with one
     GGUF, or a hub model: `org/name`, `org/name:Q4_K_M`, `org/name/file.gguf`, of which `revision` is a branch, tag or
-    commit. A local path wins over a hub model of the same name. `progress` shows downloads.
+    commit. A local path wins over a hub model of the same name; None is the preferred installed model package.
+    `progress` shows downloads.
 
     Raises ModelNotFound, CorruptFile or UnsupportedQuantization.
     """
+    if path_or_repo is None:
+        return open_gguf(default_model(progress=progress))
     path = Path(path_or_repo).expanduser()
-    if path.is_dir():
-        return _open_directory(path)
-    if path.is_file():
-        return _open_file(path)
+    if _exists(path):
+        return _open_directory(path) if path.is_dir() else _open_file(path)
     similar = _similar_names(path)
     reference = hub.parse_reference(str(path_or_repo))
     if reference is None:
@@ -37,6 +41,13 @@ def open_checkpoint(path_or_repo: str | Path, *, progress: bool = True, revision
             raise
         raise ModelNotFound(f"no local file or directory, and {error}", path=path, hint=similar) from error
     return _open_directory(found) if found.is_dir() else _open_file(found)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.is_file() or path.is_dir()
+    except OSError:  # no name that a file could have, such as one that is too long
+        return False
 
 
 def _open_file(path: Path) -> Checkpoint:

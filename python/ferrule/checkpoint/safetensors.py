@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..errors import CorruptFile, ModelNotFound, UnsupportedQuantization
 from .base import Checkpoint, StoredTensor
-from .files import map_file, not_a
+from .files import map_file, refuse_foreign
 
 _ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 _HEADER_LENGTH = Struct("<Q")
@@ -35,6 +35,7 @@ def open_safetensors(directory: Path) -> Checkpoint:
     Raises ModelNotFound for missing files, CorruptFile for damaged ones, UnsupportedQuantization for a quantised
     checkpoint or a dtype other than F32, F16 and BF16.
     """
+    weights = _weights_file(directory)
     config_path = directory / "config.json"
     if not config_path.is_file():
         raise ModelNotFound(
@@ -44,12 +45,17 @@ def open_safetensors(directory: Path) -> Checkpoint:
     _refuse_quantised(config, config_path)
     generation_path = directory / "generation_config.json"
     generation = read_json(generation_path) if generation_path.is_file() else {}
-    return Checkpoint(directory, "safetensors", config, _read_weights(directory), generation_config=generation)
+    tensors = _read_shards(weights) if weights.suffix == ".json" else read_safetensors(weights)
+    return Checkpoint(directory, "safetensors", config, tensors, generation_config=generation)
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; CorruptFile where there is none."""
-    return _parse_object(path.read_bytes(), path, path.name)
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise ModelNotFound(f"the file cannot be read: {error.strerror}", path=path) from error
+    return _parse_object(text, path, path.name)
 
 
 def read_safetensors(path: Path) -> dict[str, StoredTensor]:
@@ -59,8 +65,12 @@ def read_safetensors(path: Path) -> dict[str, StoredTensor]:
     """
     buffer = map_file(path)
     length = int(_HEADER_LENGTH.unpack_from(buffer)[0]) if len(buffer) >= 8 else 0
-    if not 2 <= length <= min(_MAX_HEADER, len(buffer) - 8) or buffer[8:9] != b"{":
-        raise not_a("safetensors", path, buffer)
+    limit = min(_MAX_HEADER, len(buffer) - 8)
+    if not 2 <= length <= limit:
+        refuse_foreign(path, buffer, expected="a safetensors file")
+        raise CorruptFile(
+            "the header length at byte 0", path=path, expected=f"2 to {limit}", found=str(length), hint=_TRUNCATED
+        )
     header = _parse_object(buffer[8 : 8 + length], path, "the header")
     header.pop("__metadata__", None)
     data_start, data_size = 8 + length, len(buffer) - 8 - length
@@ -160,11 +170,11 @@ def _refuse_quantised(config: Mapping[str, Any], path: Path) -> None:
         )
 
 
-def _read_weights(directory: Path) -> dict[str, StoredTensor]:
-    if (directory / _SINGLE).is_file():
-        return read_safetensors(directory / _SINGLE)
-    if (directory / _INDEX).is_file():
-        return _read_shards(directory / _INDEX)
+def _weights_file(directory: Path) -> Path:
+    """The one safetensors file of a checkpoint, or the index of its shards."""
+    for name in (_SINGLE, _INDEX):
+        if (directory / name).is_file():
+            return directory / name
     names = sorted(path.name for path in directory.iterdir())
     hint = f"Expected {_SINGLE}, or {_INDEX} and its shards"
     if "adapter_model.safetensors" in names:
