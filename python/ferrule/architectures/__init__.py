@@ -47,7 +47,7 @@ def record(checkpoint: Checkpoint, *, ignore_config_keys: Iterable[str] = ()) ->
     contradict each other.
     """
     path = str(checkpoint.path)
-    name, module = _family(checkpoint.config, path)
+    name, module = find_family(checkpoint.config, path)
     values: dict[str, Any] = dict(checkpoint.config)
     tensors = checkpoint.tensors
     if "text_config" in values:
@@ -66,7 +66,8 @@ def record(checkpoint: Checkpoint, *, ignore_config_keys: Iterable[str] = ()) ->
     return Architecture(name, graph, config)
 
 
-def _family(config: Any, path: str) -> tuple[str, ModuleType]:
+def find_family(config: Any, path: str) -> tuple[str, ModuleType]:
+    """(name, module) of the family that serves a config. Raises UnsupportedArchitecture where none does."""
     model_type, classes = config.get("model_type"), config.get("architectures") or []
     known = families()
     by_type = [item for item in known.items() if model_type in item[1].MODEL_TYPES]
