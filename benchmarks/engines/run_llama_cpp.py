@@ -13,7 +13,8 @@ repack = "--repack" in sys.argv
 model_path, threads, prompt, generate, depth = [a for a in sys.argv[1:] if a != "--repack"]
 threads, prompt, generate, depth = int(threads), int(prompt), int(generate), int(depth)
 
-llama_cpp.llama_log_set(llama_cpp.llama_log_callback(lambda *_: None), None)
+silence = llama_cpp.llama_log_callback(lambda *_: None)  # kept alive as long as llama.cpp may call it
+llama_cpp.llama_log_set(silence, None)
 llama_cpp.llama_backend_init()
 started = time.perf_counter()
 settings = llama_cpp.llama_model_default_params()
