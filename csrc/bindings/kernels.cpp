@@ -54,6 +54,14 @@ std::map<std::string, Signature> signatures() {
     return result;
 }
 
+std::map<std::string, uint32_t> activations() {
+    std::map<std::string, uint32_t> values;
+    for (const ActivationName& activation : kActivations) {
+        values[activation.name] = static_cast<uint32_t>(activation.value);
+    }
+    return values;
+}
+
 std::vector<std::string> target_names(bool only_supported) {
     std::vector<std::string> names;
     for (const cpu::Target& target : cpu::all_targets()) {
@@ -116,6 +124,7 @@ void init_kernels(nb::module_& m) {
         "signatures", &signatures,
         "Per op: bytes of its parameters, its fields (name, \"u32\" or \"f32\", byte offset), and its operands (name, "
         "\"read\", \"write\" or \"read_write\", optional), in the order of kernels' arguments.");
+    m.def("activations", &activations, "Name of an activation -> its value as a kernel parameter.");
     m.def("kernels", &kernels, "target"_a, "Name of every kernel of a target -> its op.");
     m.def("run_kernel", &run_kernel, "target"_a, "kernel"_a,
           nb::sig("def run_kernel(target: str, kernel: str, operands: list[numpy.typing.NDArray[typing.Any] | None], "

@@ -150,17 +150,24 @@ void init_program(nb::module_& m) {
     nb::class_<BoundProgram>(
         m, "Program",
         "A plan bound to an executor, weights and a cache, with an arena of its own.\n\n"
-        "A launch is (kernel, operands, params, row dimension, barrier); an operand (kind, index, "
-        "offset, bytes), see `csrc/plan/plan.h`. Raises ValueError that names the launch and what is wrong with it.")
+        "A launch is (kernel, operands, params, row dimension, barrier); an operand (kind, index, offset, bytes), see\n"
+        "`csrc/plan/plan.h`. Raises ValueError that names the launch and what is wrong with it.")
         .def(nb::init<std::shared_ptr<cpu::Executor>, const std::vector<LaunchTuple>&, std::vector<Weight>,
                       std::shared_ptr<LazyMemory>, uint64_t, const DimsTuple&, uint32_t, uint32_t>(),
              "executor"_a, "launches"_a, "weights"_a.noconvert(), "cache"_a, "arena_bytes"_a, "max_dims"_a,
              "n_inputs"_a, "n_outputs"_a)
         .def("run", &BoundProgram::run, "tokens"_a, "rows"_a, "sequences"_a, "inputs"_a.noconvert(),
              "outputs"_a.noconvert(),
+             nb::sig("def run(self, tokens: int, rows: int, sequences: int, "
+                     "inputs: Sequence[numpy.typing.NDArray[typing.Any]], "
+                     "outputs: Sequence[numpy.typing.NDArray[typing.Any]]) -> None"),
              "Runs one step, without the GIL. Raises ValueError when it is larger than the plan allows.")
         .def("profile", &BoundProgram::profile, "tokens"_a, "rows"_a, "sequences"_a, "inputs"_a.noconvert(),
-             "outputs"_a.noconvert(), "Like `run`, one launch after another; returns each launch's nanoseconds.");
+             "outputs"_a.noconvert(),
+             nb::sig("def profile(self, tokens: int, rows: int, sequences: int, "
+                     "inputs: Sequence[numpy.typing.NDArray[typing.Any]], "
+                     "outputs: Sequence[numpy.typing.NDArray[typing.Any]]) -> list[int]"),
+             "Like `run`, one launch after another; returns each launch's nanoseconds.");
 }
 
 }  // namespace ferrule

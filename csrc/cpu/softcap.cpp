@@ -1,9 +1,8 @@
 // softcap: out = cap * tanh(x / cap), value by value.
 #include "../params/softcap.h"
 
-#include <math.h>
-
 #include "elementwise.h"
+#include "simd/math.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
 
@@ -18,7 +17,11 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
     const float* x = args.operand<const float>(softcap::x);
     float* out = args.operand<float>(softcap::out);
     const auto [first, last] = block_values(begin, end, value_count(args, params.width));
-    for (size_t i = first; i < last; ++i) out[i] = params.cap * ::tanhf(x[i] / params.cap);
+    const simd::f32x16 cap = simd::set1(params.cap);
+    for (size_t i = first; i < last; i += 16) {
+        const size_t n = last - i < 16 ? last - i : 16;
+        simd::store_partial(out + i, cap * simd::tanh(simd::load_partial(x + i, n) / cap), n);
+    }
 }
 
 constexpr Kernel kKernels[] = {{"softcap", &softcap::signature, items, nullptr, run}};

@@ -24,6 +24,9 @@ def signatures() -> dict[str, tuple[int, list[tuple[str, str, int]], list[tuple[
     Per op: bytes of its parameters, its fields (name, "u32" or "f32", byte offset), and its operands (name, "read", "write" or "read_write", optional), in the order of kernels' arguments.
     """
 
+def activations() -> dict[str, int]:
+    """Name of an activation -> its value as a kernel parameter."""
+
 def kernels(target: str) -> dict[str, str]:
     """Name of every kernel of a target -> its op."""
 
@@ -63,17 +66,18 @@ class Program:
     """
     A plan bound to an executor, weights and a cache, with an arena of its own.
 
-    A launch is (kernel, operands, params, row dimension, barrier); an operand (kind, index, offset, bytes), see `csrc/plan/plan.h`. Raises ValueError that names the launch and what is wrong with it.
+    A launch is (kernel, operands, params, row dimension, barrier); an operand (kind, index, offset, bytes), see
+    `csrc/plan/plan.h`. Raises ValueError that names the launch and what is wrong with it.
     """
 
     def __init__(self, executor: Executor, launches: Sequence[tuple[str, Sequence[tuple[str, int, int, int]], bytes, str, bool]], weights: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], cache: Cache, arena_bytes: int, max_dims: tuple[int, int, int], n_inputs: int, n_outputs: int) -> None: ...
 
-    def run(self, tokens: int, rows: int, sequences: int, inputs: Sequence[Annotated[NDArray, dict(order='C', device='cpu', writable=False)]], outputs: Sequence[Annotated[NDArray, dict(order='C', device='cpu')]]) -> None:
+    def run(self, tokens: int, rows: int, sequences: int, inputs: Sequence[numpy.typing.NDArray[Any]], outputs: Sequence[numpy.typing.NDArray[Any]]) -> None:
         """
         Runs one step, without the GIL. Raises ValueError when it is larger than the plan allows.
         """
 
-    def profile(self, tokens: int, rows: int, sequences: int, inputs: Sequence[Annotated[NDArray, dict(order='C', device='cpu', writable=False)]], outputs: Sequence[Annotated[NDArray, dict(order='C', device='cpu')]]) -> list[int]:
+    def profile(self, tokens: int, rows: int, sequences: int, inputs: Sequence[numpy.typing.NDArray[Any]], outputs: Sequence[numpy.typing.NDArray[Any]]) -> list[int]:
         """
         Like `run`, one launch after another; returns each launch's nanoseconds.
         """

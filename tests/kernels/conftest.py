@@ -1,0 +1,33 @@
+"""Kernel tests run for every target that this processor has, or for those of `--kernel-runner`."""
+
+import pytest
+from kernel_testing import InProcess, OtherProcess, Runner
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--kernel-runner",
+        metavar="COMMAND",
+        help='of another build, such as "qemu-aarch64 -L /usr/aarch64-linux-gnu build-arm64/kernel_runner"',
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "runner" in metafunc.fixturenames:
+        metafunc.parametrize("runner", _process(metafunc.config).targets(), indirect=True)
+
+
+@pytest.fixture
+def runner(request: pytest.FixtureRequest) -> Runner:
+    """Runs kernels of one target, see `kernel_testing.Runner`."""
+    return Runner(_process(request.config), request.param)
+
+
+_PROCESS = pytest.StashKey[InProcess | OtherProcess]()
+
+
+def _process(config: pytest.Config) -> InProcess | OtherProcess:
+    if _PROCESS not in config.stash:
+        command = config.getoption("--kernel-runner", None)
+        config.stash[_PROCESS] = OtherProcess(command) if command else InProcess()
+    return config.stash[_PROCESS]
