@@ -112,7 +112,7 @@ class Model:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The checkpoint's tokenizer, loaded when it is first needed."""
-        return load_tokenizer(self.checkpoint, chat_template=self._chat_template)
+        return load_tokenizer(self.checkpoint)
 
     def generate(self, prompt: str | Seq[int], **options: Any) -> Completion:
         """Continues a text or a list of token ids. Options: see `GenerationOptions`."""
@@ -130,7 +130,7 @@ class Model:
 
     def stream_chat(self, messages: Seq[Message], **options: Any) -> Stream:
         """Like `chat`, but yields chunks as they come."""
-        return self.stream(self.tokenizer.encode_chat(messages), **options)
+        return self.stream(self.tokenizer.encode_chat(messages, chat_template=self._chat_template), **options)
 
     def logits(self, tokens: Seq[int]) -> NDArray[np.float32]:
         """Next-token logits after each of `tokens`, [len(tokens), vocabulary]."""
@@ -167,7 +167,7 @@ class Model:
             "tokenizer": tokenizer.kind,
             "bos_token": tokenizer.bos_id,
             "end_tokens": [tokenizer.id_to_token(i) for i in sorted(tokenizer.end_ids)],
-            "chat_template": "yes" if tokenizer.chat_template else "no",
+            "chat_template": "yes" if self._chat_template or tokenizer.chat_template else "no",
             "device": self.device,
             "target": runner.target.name,
             "threads": runner.threads,

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..errors import ContextLengthError
-from ..tokenizer import Detokenizer, Tokenizer
+from ..tokenizer import Tokenizer
+from ..tokenizer.detokenizer import Detokenizer
 from .kv_cache import Sequence
 from .runner import Runner
 from .sampling import GenerationOptions, Sampler
