@@ -19,13 +19,13 @@ inline size_t value_count(const KernelArgs& args, uint32_t width) {
     return size_t{args.rows} * width;
 }
 
-inline uint32_t block_count(size_t values) {
-    return static_cast<uint32_t>((values + kBlockValues - 1) / kBlockValues);
+inline uint32_t block_count(size_t values, size_t block = kBlockValues) {
+    return static_cast<uint32_t>((values + block - 1) / block);
 }
 
-inline ValueRange block_values(uint32_t begin, uint32_t end, size_t values) {
-    const size_t last = end * kBlockValues;
-    return {begin * kBlockValues, last < values ? last : values};
+inline ValueRange block_values(uint32_t begin, uint32_t end, size_t values, size_t block = kBlockValues) {
+    const size_t last = end * block;
+    return {begin * block, last < values ? last : values};
 }
 
 }  // namespace ferrule::cpu::FERRULE_ISA

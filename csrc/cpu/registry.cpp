@@ -3,15 +3,24 @@
 
 namespace ferrule::cpu::FERRULE_ISA {
 
+std::span<const Kernel> activation_kernels();
 std::span<const Kernel> add_kernels();
+std::span<const Kernel> attention_kernels();
+std::span<const Kernel> gated_activation_kernels();
+std::span<const Kernel> kv_append_kernels();
+std::span<const Kernel> qkv_prepare_kernels();
 std::span<const Kernel> rms_norm_kernels();
+std::span<const Kernel> rope_kernels();
+std::span<const Kernel> rope_table_kernels();
 std::span<const Kernel> scale_kernels();
 std::span<const Kernel> softcap_kernels();
 std::span<const Kernel> take_rows_kernels();
 
 KernelTable kernels() {
     static const std::span<const Kernel> table[] = {
-        add_kernels(), rms_norm_kernels(), scale_kernels(), softcap_kernels(), take_rows_kernels(),
+        activation_kernels(), add_kernels(),         attention_kernels(), gated_activation_kernels(),
+        kv_append_kernels(),  qkv_prepare_kernels(), rms_norm_kernels(),  rope_kernels(),
+        rope_table_kernels(), scale_kernels(),       softcap_kernels(),   take_rows_kernels(),
     };
     return table;
 }

@@ -24,7 +24,10 @@ struct mask16 {
     __m256 lo, hi;
 };
 
+inline constexpr int kRegisters = 8;
 inline constexpr int kTileRows = 4;
+inline constexpr int kFloatTileWeights = 2;
+inline constexpr int kFloatTileRows = 3;
 #if defined(__AVXVNNI__)
 inline constexpr int kFullCodeOffset = 128;
 #else
@@ -161,9 +164,21 @@ inline i32x16 max(i32x16 a, i32x16 b) {
     return {_mm256_max_epi32(a.lo, b.lo), _mm256_max_epi32(a.hi, b.hi)};
 }
 
+inline int32_t reduce_max(i32x16 a) {
+    const __m256i x8 = _mm256_max_epi32(a.lo, a.hi);
+    const __m128i x4 = _mm_max_epi32(_mm256_castsi256_si128(x8), _mm256_extracti128_si256(x8, 1));
+    const __m128i x2 = _mm_max_epi32(x4, _mm_shuffle_epi32(x4, _MM_SHUFFLE(1, 0, 3, 2)));
+    return _mm_cvtsi128_si32(_mm_max_epi32(x2, _mm_shuffle_epi32(x2, _MM_SHUFFLE(2, 3, 0, 1))));
+}
+
 // --- conversions
 inline f32x16 to_f32(i32x16 a) {
     return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
+}
+inline void store_i8(int8_t* p, i32x16 a) {
+    const __m256i words = _mm256_packs_epi32(a.lo, a.hi);  // 0-3, 8-11 | 4-7, 12-15
+    const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_shuffle_epi32(bytes, _MM_SHUFFLE(3, 1, 2, 0)));
 }
 inline i32x16 as_i32(f32x16 a) {
     return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)};
@@ -207,6 +222,11 @@ inline i32x16 lanes4(const int32_t* p) {
     return {_mm256_set_m128i(_mm_set1_epi32(p[1]), _mm_set1_epi32(p[0])),
             _mm256_set_m128i(_mm_set1_epi32(p[3]), _mm_set1_epi32(p[2]))};
 }
+template <int odd>
+inline i32x16 lanes_of_pairs(const int32_t* p) {
+    return {_mm256_set_m128i(_mm_set1_epi32(p[2 + odd]), _mm_set1_epi32(p[odd])),
+            _mm256_set_m128i(_mm_set1_epi32(p[6 + odd]), _mm_set1_epi32(p[4 + odd]))};
+}
 inline f32x16 repeat4(const float* p) {
     const __m256 four = _mm256_set_m128(_mm_loadu_ps(p), _mm_loadu_ps(p));
     return {four, four};
@@ -227,6 +247,36 @@ inline f32x16 gather_f16(const uint8_t* const p[4], size_t s) {
         _mm_setr_epi16(half_at(p[0] + 2 * s), half_at(p[1] + 2 * s), half_at(p[2] + 2 * s), half_at(p[3] + 2 * s),
                        half_at(p[0] + 3 * s), half_at(p[1] + 3 * s), half_at(p[2] + 3 * s), half_at(p[3] + 3 * s));
     return {_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)};
+}
+inline int32_t word_at(const uint8_t* p) {
+    int32_t w;
+    __builtin_memcpy(&w, p, 4);
+    return w;
+}
+// Eight f32 from the f16 in the low halves of a, then those in the high halves.
+inline __m256 split_pairs(__m128i a) {
+    const __m128i order = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    return _mm256_cvtph_ps(_mm_shuffle_epi8(a, order));
+}
+inline __m256 load_pairs(const uint8_t* const p[4], size_t offset) {
+    return split_pairs(
+        _mm_setr_epi32(word_at(p[0] + offset), word_at(p[1] + offset), word_at(p[2] + offset), word_at(p[3] + offset)));
+}
+inline void gather_f16_pairs(const uint8_t* const p[4], size_t s, f32x16& first_half, f32x16& second_half) {
+    const __m256 g0 = load_pairs(p, 0), g1 = load_pairs(p, s), g2 = load_pairs(p, 2 * s), g3 = load_pairs(p, 3 * s);
+    first_half = {_mm256_permute2f128_ps(g0, g1, 0x20), _mm256_permute2f128_ps(g2, g3, 0x20)};
+    second_half = {_mm256_permute2f128_ps(g0, g1, 0x31), _mm256_permute2f128_ps(g2, g3, 0x31)};
+}
+inline void repeat_f16_pairs(const uint8_t* const p[4], f32x16& first_half, f32x16& second_half) {
+    const __m256 eight = load_pairs(p, 0);
+    const __m256 low = _mm256_permute2f128_ps(eight, eight, 0x00), high = _mm256_permute2f128_ps(eight, eight, 0x11);
+    first_half = {low, low};
+    second_half = {high, high};
+}
+inline f32x16 repeat_f16(const uint8_t* const p[4]) {
+    const __m128i h = _mm_setr_epi16(half_at(p[0]), half_at(p[1]), half_at(p[2]), half_at(p[3]), 0, 0, 0, 0);
+    const __m128 four = _mm_cvtph_ps(h);
+    return {_mm256_set_m128(four, four), _mm256_set_m128(four, four)};
 }
 inline __m128i transpose_bytes(const uint32_t bytes[4]) {
     return _mm_shuffle_epi8(load16(bytes), _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
@@ -283,6 +333,27 @@ inline u8x64 test_bits(u8x64 a, u8x64 bits) {
     const u8x64 set = a & bits;
     return {_mm256_cmpeq_epi8(set.lo, bits.lo), _mm256_cmpeq_epi8(set.hi, bits.hi)};
 }
+template <int s0, int s1, int s2, int s3>
+inline u8x64 shift_right_lanes(u8x64 a) {
+    return {_mm256_srlv_epi64(a.lo, _mm256_setr_epi64x(s0, s0, s1, s1)),
+            _mm256_srlv_epi64(a.hi, _mm256_setr_epi64x(s2, s2, s3, s3))};
+}
+inline long long repeat8(uint8_t b) {
+    return static_cast<long long>(b * 0x0101010101010101u);
+}
+inline u8x64 lanes4_u8(uint8_t b0, uint8_t b1, uint8_t b2, uint8_t b3) {
+    const long long l0 = repeat8(b0), l1 = repeat8(b1), l2 = repeat8(b2), l3 = repeat8(b3);
+    return {_mm256_setr_epi64x(l0, l0, l1, l1), _mm256_setr_epi64x(l2, l2, l3, l3)};
+}
+inline u8x64 spread_bits(uint64_t mask) {
+    const __m256i bits = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201u));
+    const __m256i bytes = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3,
+                                           3, 3, 3, 3, 3, 3);
+    const __m256i all = _mm256_set1_epi64x(static_cast<long long>(mask));
+    const u8x64 each = {_mm256_shuffle_epi8(all, bytes),
+                        _mm256_shuffle_epi8(all, _mm256_add_epi8(bytes, _mm256_set1_epi8(4)))};
+    return test_bits(each, both(bits));
+}
 inline u8x64 repeat16(const uint8_t* p) {
     return both(_mm256_broadcastsi128_si256(load16(p)));
 }
@@ -303,10 +374,19 @@ inline void store4x16(uint8_t* p0, uint8_t* p1, uint8_t* p2, uint8_t* p3, u8x64 
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p2), _mm256_castsi256_si128(a.hi));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p3), _mm256_extracti128_si256(a.hi, 1));
 }
-inline void load_groups(const int8_t* p, i8x64& first_half, i8x64& second_half) {
-    const __m256i a = load32(p), b = load32(p + 32), c = load32(p + 64), d = load32(p + 96);
-    first_half = {_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(c, d, 0x20)};
-    second_half = {_mm256_permute2x128_si256(a, b, 0x31), _mm256_permute2x128_si256(c, d, 0x31)};
+template <class V>
+inline V even_then_even(V a, V b) {
+    return {_mm256_permute2x128_si256(a.lo, a.hi, 0x20), _mm256_permute2x128_si256(b.lo, b.hi, 0x20)};
+}
+template <class V>
+inline V odd_then_odd(V a, V b) {
+    return {_mm256_permute2x128_si256(a.lo, a.hi, 0x31), _mm256_permute2x128_si256(b.lo, b.hi, 0x31)};
+}
+inline void store_lanes(float* p, size_t stride, f32x16 a) {
+    _mm_storeu_ps(p, _mm256_castps256_ps128(a.lo));
+    _mm_storeu_ps(p + stride, _mm256_extractf128_ps(a.lo, 1));
+    _mm_storeu_ps(p + 2 * stride, _mm256_castps256_ps128(a.hi));
+    _mm_storeu_ps(p + 3 * stride, _mm256_extractf128_ps(a.hi, 1));
 }
 inline u8x64 even_lanes(u8x64 a, u8x64 b) {
     return {_mm256_permute2x128_si256(a.lo, b.lo, 0x20), _mm256_permute2x128_si256(a.hi, b.hi, 0x20)};
@@ -354,6 +434,12 @@ inline i32x16 dot4(i32x16 acc, u8x64 codes, i8x64 x) {
     return {dot4<full>(acc.lo, codes.lo, x.lo), dot4<full>(acc.hi, codes.hi, x.hi)};
 }
 #endif
+inline void store_lane_sums(int32_t* p, i32x16 a) {
+    const __m256i pairs = _mm256_hadd_epi32(a.lo, a.hi);  // lanes 0, 2 | 1, 3
+    const __m256i sums = _mm256_hadd_epi32(pairs, pairs);
+    const __m128i even = _mm256_castsi256_si128(sums), odd = _mm256_extracti128_si256(sums, 1);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_unpacklo_epi32(even, odd));
+}
 inline __m256i sum4x4(__m256i a, __m256i b, __m256i c, __m256i d) {
     return _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
 }

@@ -32,7 +32,10 @@ struct mask16 {
     __mmask16 v;
 };
 
+inline constexpr int kRegisters = 32;
 inline constexpr int kTileRows = 8;
+inline constexpr int kFloatTileWeights = 4;
+inline constexpr int kFloatTileRows = 6;
 #if defined(__AVX512VNNI__)
 inline constexpr int kFullCodeOffset = 128;
 #else
@@ -154,9 +157,16 @@ inline i32x16 max(i32x16 a, i32x16 b) {
     return {_mm512_max_epi32(a.v, b.v)};
 }
 
+inline int32_t reduce_max(i32x16 a) {
+    return _mm512_reduce_max_epi32(a.v);
+}
+
 // --- conversions
 inline f32x16 to_f32(i32x16 a) {
     return {_mm512_cvtepi32_ps(a.v)};
+}
+inline void store_i8(int8_t* p, i32x16 a) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
 }
 inline i32x16 as_i32(f32x16 a) {
     return {_mm512_castps_si512(a.v)};
@@ -197,6 +207,12 @@ inline i32x16 lanes4(const int32_t* p) {
     const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return {_mm512_permutexvar_epi32(lane_numbers(), _mm512_castsi128_si512(four))};
 }
+template <int odd>
+inline i32x16 lanes_of_pairs(const int32_t* p) {
+    const __m512i indices = _mm512_slli_epi32(lane_numbers(), 1);
+    const __m256i eight = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return {_mm512_permutexvar_epi32(_mm512_add_epi32(indices, _mm512_set1_epi32(odd)), _mm512_castsi256_si512(eight))};
+}
 inline f32x16 repeat4(const float* p) {
     return {_mm512_broadcast_f32x4(_mm_loadu_ps(p))};
 }
@@ -217,6 +233,31 @@ inline f32x16 gather_f16(const uint8_t* const p[4], size_t stride) {
                           half_at(p[1] + 2 * s), half_at(p[2] + 2 * s), half_at(p[3] + 2 * s), half_at(p[0] + 3 * s),
                           half_at(p[1] + 3 * s), half_at(p[2] + 3 * s), half_at(p[3] + 3 * s));
     return {_mm512_cvtph_ps(h)};
+}
+inline int32_t word_at(const uint8_t* p) {
+    int32_t w;
+    __builtin_memcpy(&w, p, 4);
+    return w;
+}
+inline void gather_f16_pairs(const uint8_t* const p[4], size_t s, f32x16& first_half, f32x16& second_half) {
+    const __m512i pairs =
+        _mm512_setr_epi32(word_at(p[0]), word_at(p[1]), word_at(p[2]), word_at(p[3]), word_at(p[0] + s),
+                          word_at(p[1] + s), word_at(p[2] + s), word_at(p[3] + s), word_at(p[0] + 2 * s),
+                          word_at(p[1] + 2 * s), word_at(p[2] + 2 * s), word_at(p[3] + 2 * s), word_at(p[0] + 3 * s),
+                          word_at(p[1] + 3 * s), word_at(p[2] + 3 * s), word_at(p[3] + 3 * s));
+    first_half.v = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(pairs));
+    second_half.v = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(pairs, 16)));
+}
+inline void repeat_f16_pairs(const uint8_t* const p[4], f32x16& first_half, f32x16& second_half) {
+    const __m128i pairs = _mm_setr_epi32(word_at(p[0]), word_at(p[1]), word_at(p[2]), word_at(p[3]));
+    const __m128i order = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    const __m256 eight = _mm256_cvtph_ps(_mm_shuffle_epi8(pairs, order));
+    first_half.v = _mm512_broadcast_f32x4(_mm256_castps256_ps128(eight));
+    second_half.v = _mm512_broadcast_f32x4(_mm256_extractf128_ps(eight, 1));
+}
+inline f32x16 repeat_f16(const uint8_t* const p[4]) {
+    const __m128i h = _mm_setr_epi16(half_at(p[0]), half_at(p[1]), half_at(p[2]), half_at(p[3]), 0, 0, 0, 0);
+    return {_mm512_broadcast_f32x4(_mm_cvtph_ps(h))};
 }
 inline __m128i transpose_bytes(const uint32_t bytes[4]) {
     const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -268,6 +309,20 @@ inline u8x64 shift_left(u8x64 a) {
 inline u8x64 test_bits(u8x64 a, u8x64 bits) {
     return {_mm512_movm_epi8(_mm512_test_epi8_mask(a.v, bits.v))};
 }
+template <int s0, int s1, int s2, int s3>
+inline u8x64 shift_right_lanes(u8x64 a) {
+    return {_mm512_srlv_epi64(a.v, _mm512_setr_epi64(s0, s0, s1, s1, s2, s2, s3, s3))};
+}
+inline long long repeat8(uint8_t b) {
+    return static_cast<long long>(b * 0x0101010101010101u);
+}
+inline u8x64 lanes4_u8(uint8_t b0, uint8_t b1, uint8_t b2, uint8_t b3) {
+    const long long l0 = repeat8(b0), l1 = repeat8(b1), l2 = repeat8(b2), l3 = repeat8(b3);
+    return {_mm512_setr_epi64(l0, l0, l1, l1, l2, l2, l3, l3)};
+}
+inline u8x64 spread_bits(uint64_t mask) {
+    return {_mm512_movm_epi8(mask)};
+}
 inline __m128i load16(const uint8_t* p) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
 }
@@ -293,10 +348,19 @@ inline void store4x16(uint8_t* p0, uint8_t* p1, uint8_t* p2, uint8_t* p3, u8x64 
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p2), _mm512_extracti32x4_epi32(a.v, 2));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p3), _mm512_extracti32x4_epi32(a.v, 3));
 }
-inline void load_groups(const int8_t* p, i8x64& first_half, i8x64& second_half) {
-    const __m512i a = _mm512_loadu_si512(p), b = _mm512_loadu_si512(p + 64);
-    first_half.v = _mm512_shuffle_i64x2(a, b, _MM_SHUFFLE(2, 0, 2, 0));
-    second_half.v = _mm512_shuffle_i64x2(a, b, _MM_SHUFFLE(3, 1, 3, 1));
+template <class V>
+inline V even_then_even(V a, V b) {
+    return {_mm512_shuffle_i64x2(a.v, b.v, _MM_SHUFFLE(2, 0, 2, 0))};
+}
+template <class V>
+inline V odd_then_odd(V a, V b) {
+    return {_mm512_shuffle_i64x2(a.v, b.v, _MM_SHUFFLE(3, 1, 3, 1))};
+}
+inline void store_lanes(float* p, size_t stride, f32x16 a) {
+    _mm_storeu_ps(p, _mm512_castps512_ps128(a.v));
+    _mm_storeu_ps(p + stride, _mm512_extractf32x4_ps(a.v, 1));
+    _mm_storeu_ps(p + 2 * stride, _mm512_extractf32x4_ps(a.v, 2));
+    _mm_storeu_ps(p + 3 * stride, _mm512_extractf32x4_ps(a.v, 3));
 }
 inline u8x64 even_lanes(u8x64 a, u8x64 b) {
     return {_mm512_permutex2var_epi64(a.v, _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), b.v)};
@@ -337,6 +401,12 @@ inline i32x16 dot4(i32x16 acc, u8x64 codes, i8x64 x) {
     return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)))};
 }
 #endif
+inline void store_lane_sums(int32_t* p, i32x16 a) {
+    const __m512i pairs = _mm512_add_epi32(a.v, _mm512_shuffle_epi32(a.v, _MM_PERM_BADC));
+    const __m512i sums = _mm512_add_epi32(pairs, _mm512_shuffle_epi32(pairs, _MM_PERM_CDAB));
+    const __m512i starts = _mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_castsi512_si128(_mm512_permutexvar_epi32(starts, sums)));
+}
 inline i32x16 sum4x4(i32x16 a, i32x16 b, i32x16 c, i32x16 d) {
     const __m512i ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a.v, b.v), _mm512_unpackhi_epi32(a.v, b.v));
     const __m512i cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c.v, d.v), _mm512_unpackhi_epi32(c.v, d.v));

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "../../formats/float16.h"
+
 namespace ferrule::cpu::FERRULE_ISA::simd {
 
 struct f32x16 {
@@ -22,7 +24,12 @@ struct mask16 {
     bool v[16];
 };
 
-inline constexpr int kTileRows = 2;        // activation rows of a matmul tile whose accumulators fit the registers
+inline constexpr int kRegisters = 4;  // f32x16 values that fit the registers
+// Tiles whose accumulators fit the registers: activation rows of the quantised matmul, weight and activation rows of
+// the float one.
+inline constexpr int kTileRows = 2;
+inline constexpr int kFloatTileWeights = 2;
+inline constexpr int kFloatTileRows = 2;
 inline constexpr int kFullCodeOffset = 0;  // what full_codes() adds to a signed 8-bit code
 
 template <class V, class F>
@@ -154,9 +161,18 @@ inline i32x16 max(i32x16 a, i32x16 b) {
     return each16<i32x16>([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
 }
 
+inline int32_t reduce_max(i32x16 a) {
+    int32_t m = a.v[0];
+    for (int i = 1; i < 16; ++i) m = m > a.v[i] ? m : a.v[i];
+    return m;
+}
+
 // --- conversions
 inline f32x16 to_f32(i32x16 a) {
     return each16<f32x16>([&](int i) { return static_cast<float>(a.v[i]); });
+}
+inline void store_i8(int8_t* p, i32x16 a) {  // of values that fit
+    for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(a.v[i]);
 }
 inline i32x16 as_i32(f32x16 a) {
     return __builtin_bit_cast(i32x16, a);
@@ -172,34 +188,14 @@ inline i32x16 round_i32(f32x16 a) {
     });
 }
 
-inline float f16_to_f32(uint16_t h) {
-    const uint32_t sign = uint32_t(h & 0x8000u) << 16, rest = h & 0x7fffu;
-    if (rest < 0x0400u) {  // zero and subnormals: rest * 2^-24, exact
-        const float magnitude = static_cast<float>(rest) * 0x1p-24f;
-        return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, magnitude) | sign);
-    }
-    const uint32_t exponent_shift = rest >= 0x7c00u ? 2 * (112u << 23) : 112u << 23;
-    return __builtin_bit_cast(float, sign | ((rest << 13) + exponent_shift));
-}
-// Round to nearest even; overflow gives infinity; NaN stays NaN.
-inline uint16_t f32_to_f16(float f) {
-    const uint32_t bits = __builtin_bit_cast(uint32_t, f), sign = (bits >> 16) & 0x8000u, rest = bits & 0x7fffffffu;
-    if (rest > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
-    if (rest >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);
-    if (rest < 0x38800000u) {  // subnormal result: adding 0.5 leaves the rounded multiple of 2^-24 in the low bits
-        const float shifted = __builtin_bit_cast(float, rest) + 0.5f;
-        return static_cast<uint16_t>(sign | (__builtin_bit_cast(uint32_t, shifted) - 0x3f000000u));
-    }
-    return static_cast<uint16_t>(sign | ((rest - (112u << 23) + 0x0fffu + ((rest >> 13) & 1)) >> 13));
-}
 inline f32x16 load_f16(const uint16_t* p) {
-    return each16<f32x16>([&](int i) { return f16_to_f32(p[i]); });
+    return each16<f32x16>([&](int i) { return formats::f16_to_f32(p[i]); });
 }
 inline void store_f16(uint16_t* p, f32x16 a) {
-    for (int i = 0; i < 16; ++i) p[i] = f32_to_f16(a.v[i]);
+    for (int i = 0; i < 16; ++i) p[i] = formats::f32_to_f16(a.v[i]);
 }
 inline f32x16 load_bf16(const uint16_t* p) {
-    return each16<f32x16>([&](int i) { return __builtin_bit_cast(float, uint32_t(p[i]) << 16); });
+    return each16<f32x16>([&](int i) { return formats::bf16_to_f32(p[i]); });
 }
 // The first n of 16 values; the others are zero.
 inline f32x16 load_f16_partial(const uint16_t* p, size_t n) {
@@ -221,6 +217,11 @@ inline f32x16 lanes4(const float* p) {
 inline i32x16 lanes4(const int32_t* p) {
     return each16<i32x16>([&](int i) { return p[i / 4]; });
 }
+// Every element of lane g is p[2 * g + odd].
+template <int odd>
+inline i32x16 lanes_of_pairs(const int32_t* p) {
+    return each16<i32x16>([&](int i) { return p[i / 4 * 2 + odd]; });
+}
 // Element r of every lane is p[r].
 inline f32x16 repeat4(const float* p) {
     return each16<f32x16>([&](int i) { return p[i % 4]; });
@@ -234,8 +235,21 @@ inline f32x16 gather_f16(const uint8_t* const p[4], size_t stride) {
     return each16<f32x16>([&](int i) {
         uint16_t h;
         __builtin_memcpy(&h, p[i % 4] + static_cast<size_t>(i / 4) * stride, 2);
-        return f16_to_f32(h);
+        return formats::f16_to_f32(h);
     });
+}
+// The same for two adjacent f16.
+inline void gather_f16_pairs(const uint8_t* const p[4], size_t stride, f32x16& first, f32x16& second) {
+    const uint8_t* const next[4] = {p[0] + 2, p[1] + 2, p[2] + 2, p[3] + 2};
+    first = gather_f16(p, stride);
+    second = gather_f16(next, stride);
+}
+// Element r of every lane is the f16 at p[r].
+inline f32x16 repeat_f16(const uint8_t* const p[4]) {
+    return gather_f16(p, 0);
+}
+inline void repeat_f16_pairs(const uint8_t* const p[4], f32x16& first, f32x16& second) {
+    gather_f16_pairs(p, 0, first, second);
 }
 // Element r of lane g is byte g of bytes[r].
 inline i32x16 transpose_u8(const uint32_t bytes[4]) {
@@ -289,6 +303,20 @@ inline u8x64 shift_left(u8x64 a) {
 inline u8x64 test_bits(u8x64 a, u8x64 bits) {
     return each64<u8x64>([&](int i) { return (a.v[i] & bits.v[i]) != 0 ? 0xff : 0; });
 }
+// Shifts lane g by the g-th count; bits cross from the next byte, so mask the result.
+template <int s0, int s1, int s2, int s3>
+inline u8x64 shift_right_lanes(u8x64 a) {
+    constexpr int counts[4] = {s0, s1, s2, s3};
+    return each64<u8x64>([&](int i) { return a.v[i] >> counts[i / 16]; });
+}
+inline u8x64 lanes4_u8(uint8_t b0, uint8_t b1, uint8_t b2, uint8_t b3) {  // every byte of lane g is the g-th
+    const uint8_t bytes[4] = {b0, b1, b2, b3};
+    return each64<u8x64>([&](int i) { return bytes[i / 16]; });
+}
+// 0xff in byte i where bit i of mask is set, else 0.
+inline u8x64 spread_bits(uint64_t mask) {
+    return each64<u8x64>([&](int i) { return (mask >> i & 1) != 0 ? 0xff : 0; });
+}
 inline u8x64 repeat16(const uint8_t* p) {  // 16 bytes to every lane
     return each64<u8x64>([&](int i) { return p[i % 16]; });
 }
@@ -314,10 +342,18 @@ inline void store4x16(uint8_t* p0, uint8_t* p1, uint8_t* p2, uint8_t* p3, u8x64 
     __builtin_memcpy(p2, a.v + 32, 16);
     __builtin_memcpy(p3, a.v + 48, 16);
 }
-// 128 bytes as four groups of 32: first has bytes 0-15 of group g in lane g, second bytes 16-31.
-inline void load_groups(const int8_t* p, i8x64& first, i8x64& second) {
-    first = each64<i8x64>([&](int i) { return p[i / 16 * 32 + i % 16]; });
-    second = each64<i8x64>([&](int i) { return p[i / 16 * 32 + 16 + i % 16]; });
+// Lane g to p + g * stride.
+inline void store_lanes(float* p, size_t stride, f32x16 a) {
+    for (size_t g = 0; g < 4; ++g) __builtin_memcpy(p + g * stride, a.v + 4 * g, 16);
+}
+// {a0, a2, b0, b2} and {a1, a3, b1, b3} of the lanes of a and b.
+template <class V>
+inline V even_then_even(V a, V b) {
+    return each64<V>([&](int i) { return (i < 32 ? a : b).v[i / 16 % 2 * 32 + i % 16]; });
+}
+template <class V>
+inline V odd_then_odd(V a, V b) {
+    return each64<V>([&](int i) { return (i < 32 ? a : b).v[i / 16 % 2 * 32 + 16 + i % 16]; });
 }
 // {a0, b0, a2, b2} and {a1, b1, a3, b3} of the lanes of a and b.
 inline u8x64 even_lanes(u8x64 a, u8x64 b) {
@@ -351,6 +387,10 @@ inline i32x16 dot4(i32x16 acc, u8x64 codes, i8x64 x) {
         for (int j = 4 * i; j < 4 * i + 4; ++j) sum += int32_t{static_cast<int8_t>(codes.v[j])} * x.v[j];
         return sum;
     });
+}
+// p[g] is the sum of the four elements of lane g.
+inline void store_lane_sums(int32_t* p, i32x16 a) {
+    for (int g = 0; g < 4; ++g) p[g] = (a.v[4 * g] + a.v[4 * g + 1]) + (a.v[4 * g + 2] + a.v[4 * g + 3]);
 }
 // Element r of lane g is the sum of the four elements of lane g of the r-th argument.
 inline i32x16 sum4x4(i32x16 a, i32x16 b, i32x16 c, i32x16 d) {

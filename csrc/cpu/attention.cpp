@@ -1,0 +1,412 @@
+// attention (contract in ../params/attention.h) over a cache in f32 or f16.
+//
+// A work item is a tile: some rows of one sequence times some heads that share a KV head, so that each block of K and V
+// is read, and converted from f16, once for all queries of the tile. A tile takes the cache's blocks of 64 positions in
+// order. Per block: scores of groups of up to kGroup queries times 64 positions (lanes = positions, summed over
+// head_dim in order); the softmax weights of each query against its running maximum; weights times V (lanes = dims,
+// summed over positions in order). No sum of a query depends on which other queries share its tile or group.
+//
+// Positions that a query does not see never enter its sums, not even times zero: the cache may hold anything there.
+#include "../params/attention.h"
+
+#include "cache_layer.h"
+#include "kernel.h"
+#include "simd/math.h"
+
+namespace ferrule::cpu::FERRULE_ISA {
+
+namespace {
+
+using simd::f32x16;
+
+constexpr uint32_t kLanes = 16;
+constexpr uint32_t kBlockVectors = kCacheBlock / kLanes;
+constexpr uint32_t kTileQueries = 32;
+constexpr uint32_t kMinTiles = 16;  // smaller tiles rather than fewer, so that every thread has work
+constexpr float kInfinity = __builtin_inff();
+
+// Register blocking: the accumulators take half of the registers.
+constexpr uint32_t kAccumulators = simd::kRegisters / 2;
+constexpr uint32_t kGroup = kAccumulators < 4 ? kAccumulators : 4;
+constexpr uint32_t columns(uint32_t n_queries) {
+    const uint32_t fit = kAccumulators / n_queries;
+    return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+}
+
+struct Range {
+    uint32_t begin;
+    uint32_t end;
+};
+
+// --- how a launch is cut into tiles
+
+struct TileShape {
+    uint32_t rows;
+    uint32_t heads;
+    uint32_t parts;  // tiles over the heads of one KV head
+};
+
+TileShape tile_shape(const Attention& params, uint32_t rows) {
+    const uint32_t group = params.heads / params.kv_heads;
+    const uint32_t row_heads = rows * params.kv_heads;
+    uint32_t heads = row_heads < kMinTiles / 2 ? (group + 1) / 2 : group;
+    if (heads > kTileQueries) heads = kTileQueries;
+    uint32_t tile_rows = row_heads / kMinTiles;
+    if (tile_rows > kTileQueries / heads) tile_rows = kTileQueries / heads;
+    if (tile_rows > kGroup) tile_rows -= tile_rows % kGroup;
+    return {tile_rows > 0 ? tile_rows : 1, heads, (group + heads - 1) / heads};
+}
+
+uint32_t row_tiles(const Span& span, const TileShape& shape) {
+    return (span.n_rows + shape.rows - 1) / shape.rows;
+}
+
+uint32_t items(const KernelArgs& args) {
+    const Attention& params = args.as<Attention>();
+    const Span* spans = args.operand<const Span>(attention::spans);
+    const TileShape shape = tile_shape(params, args.rows);
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < args.dims.sequences; ++s) n += row_tiles(spans[s], shape) * params.kv_heads * shape.parts;
+    return n;
+}
+
+struct Tile {
+    Span span;
+    uint32_t kv_head;
+    Range rows;   // of the span
+    Range heads;  // of the model
+};
+
+// The last rows of a span, which see most positions, come first: threads that take items in order then finish together.
+Tile find_tile(const Attention& params, const Span* spans, const TileShape& shape, uint32_t item) {
+    const uint32_t per_row_tile = params.kv_heads * shape.parts;
+    while (item >= row_tiles(*spans, shape) * per_row_tile) item -= row_tiles(*spans++, shape) * per_row_tile;
+    const uint32_t row_tile = row_tiles(*spans, shape) - 1 - item / per_row_tile;
+    const uint32_t kv_head = item % per_row_tile / shape.parts, part = item % shape.parts;
+    const uint32_t group = params.heads / params.kv_heads;
+    const uint32_t row_begin = row_tile * shape.rows, row_end = row_begin + shape.rows;
+    const uint32_t head_begin = part * shape.heads, head_end = head_begin + shape.heads;
+    return {*spans,
+            kv_head,
+            {row_begin, row_end < spans->n_rows ? row_end : spans->n_rows},
+            {kv_head * group + head_begin, kv_head * group + (head_end < group ? head_end : group)}};
+}
+
+// --- sums
+
+// sums[i][n] += a[i * a_stride + k] * b[k * b_stride + 16 n] over k, in order.
+template <uint32_t n_queries, uint32_t n_vectors, class B>
+[[gnu::always_inline]] inline void accumulate(f32x16 (&sums)[n_queries][n_vectors], const float* a, size_t a_stride,
+                                              const B* b, size_t b_stride, Range k) {
+    for (uint32_t i = k.begin; i < k.end; ++i) {
+        f32x16 row[n_vectors];
+        for (uint32_t n = 0; n < n_vectors; ++n) row[n] = load_f32(b + i * b_stride + n * kLanes);
+        for (uint32_t query = 0; query < n_queries; ++query) {
+            const f32x16 factor = simd::set1(a[query * a_stride + i]);
+            for (uint32_t n = 0; n < n_vectors; ++n) sums[query][n] = fma(factor, row[n], sums[query][n]);
+        }
+    }
+}
+
+// scores[i][64] = q[i] . K
+template <uint32_t n_queries, class B>
+void score_group(const float* q, uint32_t head_dim, const B* keys, float* scores) {
+    constexpr uint32_t n_vectors = columns(n_queries);
+    for (uint32_t first = 0; first < kCacheBlock; first += n_vectors * kLanes) {
+        f32x16 sums[n_queries][n_vectors];
+        for (auto& row : sums)
+            for (f32x16& sum : row) sum = simd::zero_f32();
+        accumulate(sums, q, head_dim, keys + first, kCacheBlock, {0, head_dim});
+        for (uint32_t i = 0; i < n_queries; ++i)
+            for (uint32_t n = 0; n < n_vectors; ++n)
+                simd::store(scores + i * kCacheBlock + first + n * kLanes, sums[i][n]);
+    }
+}
+
+// out[i][first...] = out[i][first...] * rescale[i] + weights[i][k] V[k], n_vectors at a time; returns the next `first`.
+template <uint32_t n_queries, uint32_t n_vectors, class B>
+uint32_t add_value_columns(const float* weights, const float* rescale, const B* values, uint32_t v_head_dim, Range k,
+                           float* out, uint32_t out_stride, uint32_t first) {
+    for (; first + n_vectors * kLanes <= out_stride; first += n_vectors * kLanes) {
+        f32x16 sums[n_queries][n_vectors];
+        for (uint32_t i = 0; i < n_queries; ++i)
+            for (uint32_t n = 0; n < n_vectors; ++n)
+                sums[i][n] = simd::load(out + i * out_stride + first + n * kLanes) * simd::load(rescale + i * kLanes);
+        accumulate(sums, weights, kCacheBlock, values + first, v_head_dim, k);
+        for (uint32_t i = 0; i < n_queries; ++i)
+            for (uint32_t n = 0; n < n_vectors; ++n) simd::store(out + i * out_stride + first + n * kLanes, sums[i][n]);
+    }
+    return first;
+}
+
+template <uint32_t n_queries, class B>
+void add_values(const float* weights, const float* rescale, const B* values, uint32_t v_head_dim, Range k, float* out,
+                uint32_t out_stride) {
+    const uint32_t rest =
+        add_value_columns<n_queries, columns(n_queries)>(weights, rescale, values, v_head_dim, k, out, out_stride, 0);
+    add_value_columns<n_queries, 1>(weights, rescale, values, v_head_dim, k, out, out_stride, rest);
+}
+
+// f<n>() for the n in 1..kGroup that is n_queries.
+template <uint32_t n = kGroup, class F>
+[[gnu::always_inline]] inline void with_group_size(uint32_t n_queries, F f) {
+    if (n_queries == n) {
+        f.template operator()<n>();
+    } else if constexpr (n > 1) {
+        with_group_size<n - 1>(n_queries, f);
+    }
+}
+
+// --- one tile
+
+constexpr uint32_t padded(uint32_t width) {
+    return (width + kLanes - 1) / kLanes * kLanes;
+}
+
+// A thread's memory, in floats; every part is a multiple of a vector.
+struct Scratch {
+    float* q;        // [kTileQueries][head_dim], times the scale
+    float* weights;  // [kTileQueries][64]: scores, then their exponentials
+    float* out;      // [kTileQueries][padded(v_head_dim)]: not yet divided by the sum
+    float* sums;     // [kTileQueries][16]: the softmax's denominator, lane by lane
+    float* rescale;  // [kTileQueries][16]: what the block's new maximum does to earlier sums, in every lane
+    float* block;    // K or V of one block in f32, and one vector beyond
+
+    static size_t floats(const Attention& params) {
+        const size_t widest = params.head_dim > params.v_head_dim ? params.head_dim : params.v_head_dim;
+        return kTileQueries * (params.head_dim + kCacheBlock + padded(params.v_head_dim) + 2 * kLanes) +
+               kCacheBlock * widest + kLanes;
+    }
+
+    Scratch(const Attention& params, std::byte* memory) : q(reinterpret_cast<float*>(memory)) {
+        weights = q + kTileQueries * params.head_dim;
+        out = weights + kTileQueries * kCacheBlock;
+        sums = out + kTileQueries * padded(params.v_head_dim);
+        rescale = sums + kTileQueries * kLanes;
+        block = rescale + kTileQueries * kLanes;
+    }
+};
+
+template <class T>
+class TileAttention {
+  public:
+    TileAttention(const KernelArgs& args, const Tile& tile, const Scratch& scratch)
+        : params_(args.as<Attention>()),
+          tile_(tile),
+          scratch_(scratch),
+          cache_{args.operand<T>(attention::cache), params_.kv_heads, params_.head_dim, params_.v_head_dim},
+          blocks_(args.operand<const int32_t>(attention::block_table) + tile.span.block_table_begin),
+          slopes_(args.operand<const float>(attention::slopes)),
+          sinks_(args.operand<const float>(attention::sinks)),
+          n_heads_(tile.heads.end - tile.heads.begin),
+          n_queries_((tile.rows.end - tile.rows.begin) * n_heads_) {}
+
+    void run(const float* q, float* out) {
+        start(q);
+        const Range seen = {visible(first_position()).begin, first_position() + (n_queries_ - 1) / n_heads_ + 1};
+        for (uint32_t block = seen.begin / kCacheBlock; block * kCacheBlock < seen.end; ++block) add_block(block);
+        finish(out);
+    }
+
+  private:
+    // Queries are numbered row by row.
+    uint32_t first_position() const { return tile_.span.position_begin + tile_.rows.begin; }
+    uint32_t position(uint32_t query) const { return first_position() + query / n_heads_; }
+    uint32_t head(uint32_t query) const { return tile_.heads.begin + query % n_heads_; }
+    size_t row_head(uint32_t query) const {
+        return size_t{tile_.span.row_begin + tile_.rows.begin + query / n_heads_} * params_.heads + head(query);
+    }
+    uint32_t out_stride() const { return padded(params_.v_head_dim); }
+
+    // The positions that a query at `position` sees.
+    Range visible(uint32_t position) const {
+        const uint32_t end = position + 1;
+        return {params_.window > 0 && end > params_.window ? end - params_.window : 0, end};
+    }
+    // The same, of a block and relative to it.
+    Range visible_in_block(uint32_t query, uint32_t block) const {
+        const auto [begin, end] = visible(position(query));
+        const uint32_t base = block * kCacheBlock;
+        const auto inside = [base](uint32_t p) {
+            return p <= base ? 0 : p - base < kCacheBlock ? p - base : kCacheBlock;
+        };
+        return {inside(begin), inside(end)};
+    }
+
+    void start(const float* q) {
+        const f32x16 scale = simd::set1(params_.scale);
+        for (uint32_t i = 0; i < n_queries_; ++i) {
+            const float* source = q + row_head(i) * params_.head_dim;
+            float* scaled = scratch_.q + size_t{i} * params_.head_dim;
+            for (uint32_t d = 0; d < params_.head_dim; d += kLanes) {
+                const uint32_t n = params_.head_dim - d < kLanes ? params_.head_dim - d : kLanes;
+                simd::store_partial(scaled + d, simd::load_partial(source + d, n) * scale, n);
+            }
+            maximum_[i] = -kInfinity;
+            simd::store(scratch_.sums + i * kLanes, simd::zero_f32());
+            for (uint32_t d = 0; d < out_stride(); d += kLanes)
+                simd::store(scratch_.out + i * out_stride() + d, simd::zero_f32());
+        }
+    }
+
+    void add_block(uint32_t block) {
+        const uint32_t index = static_cast<uint32_t>(blocks_[block]);
+        const T* keys = cache_.keys(index, tile_.kv_head);
+        const T* values = cache_.values(index, tile_.kv_head);
+        // Several groups would each convert the block again. Widths that are no multiple of a vector are read beyond
+        // their end, which only a copy may be.
+        const bool copy_keys = sizeof(T) != sizeof(float) && n_queries_ > kGroup;
+        const bool copy_values = copy_keys || params_.v_head_dim % kLanes != 0;
+
+        if (copy_keys) {
+            scores(widen(keys, params_.head_dim));
+        } else {
+            scores(keys);
+        }
+        for (uint32_t i = 0; i < n_queries_; ++i) {
+            seen_[i] = visible_in_block(i, block);
+            if (seen_[i].begin < seen_[i].end) softmax(i, block);
+        }
+        if (copy_values) {
+            add_weighted(widen(values, params_.v_head_dim));
+        } else {
+            add_weighted(values);
+        }
+    }
+
+    const float* widen(const T* block, uint32_t width) {
+        for (uint32_t i = 0; i < kCacheBlock * width; i += kLanes) simd::store(scratch_.block + i, load_f32(block + i));
+        return scratch_.block;
+    }
+
+    template <class B>
+    void scores(const B* keys) {
+        for (uint32_t i = 0; i < n_queries_; i += kGroup) {
+            with_group_size(group_size(i), [&]<uint32_t n>() {
+                score_group<n>(scratch_.q + size_t{i} * params_.head_dim, params_.head_dim, keys,
+                               scratch_.weights + i * kCacheBlock);
+            });
+        }
+    }
+
+    uint32_t group_size(uint32_t first) const { return n_queries_ - first < kGroup ? n_queries_ - first : kGroup; }
+
+    // Turns a query's scores of a block into exponentials against its running maximum.
+    void softmax(uint32_t query, uint32_t block) {
+        alignas(64) static constexpr float kLaneNumbers[kLanes] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                                   8, 9, 10, 11, 12, 13, 14, 15};
+        float* weights = scratch_.weights + query * kCacheBlock;
+        const Range seen = seen_[query];
+        const bool masked = seen.end - seen.begin < kCacheBlock;
+        f32x16 s[kBlockVectors];
+        for (uint32_t v = 0; v < kBlockVectors; ++v) {
+            const f32x16 offset = simd::load(kLaneNumbers) + simd::set1(static_cast<float>(v * kLanes));
+            s[v] = simd::load(weights + v * kLanes);
+            if (params_.softcap > 0) {
+                s[v] = simd::set1(params_.softcap) * tanh(s[v] * simd::set1(1 / params_.softcap));
+            }
+            if (slopes_ != nullptr) {
+                const auto base = static_cast<float>(static_cast<int32_t>(block * kCacheBlock - position(query)));
+                s[v] = fma(simd::set1(slopes_[head(query)]), offset + simd::set1(base), s[v]);
+            }
+            if (masked) {
+                const f32x16 never = simd::set1(-kInfinity);
+                s[v] = select(less(offset, simd::set1(static_cast<float>(seen.begin))), never, s[v]);
+                s[v] = select(less(offset, simd::set1(static_cast<float>(seen.end))), s[v], never);
+            }
+        }
+        const float block_maximum = reduce_max(max(max(s[0], s[1]), max(s[2], s[3])));
+        f32x16 rescale = simd::set1(1.0f);
+        if (block_maximum > maximum_[query]) {
+            rescale = exp(simd::set1(maximum_[query] - block_maximum));
+            maximum_[query] = block_maximum;
+        }
+        for (uint32_t v = 0; v < kBlockVectors; ++v) {
+            s[v] = exp(s[v] - simd::set1(maximum_[query]));
+            simd::store(weights + v * kLanes, s[v]);
+        }
+        float* sums = scratch_.sums + query * kLanes;
+        simd::store(sums, fma(simd::load(sums), rescale, (s[0] + s[1]) + (s[2] + s[3])));
+        simd::store(scratch_.rescale + query * kLanes, rescale);
+    }
+
+    template <class B>
+    void add_weighted(const B* values) {
+        for (uint32_t i = 0; i < n_queries_; i += kGroup) {
+            const uint32_t n_queries = group_size(i);
+            bool alike = true;
+            for (uint32_t j = i; j < i + n_queries; ++j)
+                alike = alike && seen_[j].begin == seen_[i].begin && seen_[j].end == seen_[i].end;
+            if (alike) {
+                with_group_size(n_queries, [&]<uint32_t n>() { add_weighted<n>(values, i); });
+            } else {
+                for (uint32_t j = i; j < i + n_queries; ++j) add_weighted<1>(values, j);
+            }
+        }
+    }
+
+    template <uint32_t n, class B>
+    void add_weighted(const B* values, uint32_t query) {
+        if (seen_[query].begin >= seen_[query].end) return;
+        add_values<n>(scratch_.weights + query * kCacheBlock, scratch_.rescale + query * kLanes, values,
+                      params_.v_head_dim, seen_[query], scratch_.out + query * out_stride(), out_stride());
+    }
+
+    void finish(float* out) {
+        for (uint32_t i = 0; i < n_queries_; ++i) {
+            f32x16 sum = simd::set1(reduce_add(simd::load(scratch_.sums + i * kLanes)));
+            f32x16 factor = simd::set1(1.0f);
+            if (sinks_ != nullptr) {
+                const float sink = sinks_[head(i)];
+                const float maximum = sink > maximum_[i] ? sink : maximum_[i];
+                factor = exp(simd::set1(maximum_[i] - maximum));
+                sum = fma(sum, factor, exp(simd::set1(sink - maximum)));
+            }
+            factor = factor / sum;
+            float* target = out + row_head(i) * params_.v_head_dim;
+            for (uint32_t d = 0; d < params_.v_head_dim; d += kLanes) {
+                const uint32_t n = params_.v_head_dim - d < kLanes ? params_.v_head_dim - d : kLanes;
+                simd::store_partial(target + d, simd::load(scratch_.out + i * out_stride() + d) * factor, n);
+            }
+        }
+    }
+
+    const Attention& params_;
+    const Tile tile_;
+    const Scratch scratch_;
+    const CacheLayer<T> cache_;
+    const int32_t* blocks_;
+    const float* slopes_;
+    const float* sinks_;
+    const uint32_t n_heads_;
+    const uint32_t n_queries_;
+    float maximum_[kTileQueries];
+    Range seen_[kTileQueries];  // in the current block
+};
+
+size_t scratch_bytes(const KernelArgs& args) {
+    return sizeof(float) * Scratch::floats(args.as<Attention>());
+}
+
+template <class T>
+void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* memory) {
+    const Attention& params = args.as<Attention>();
+    const TileShape shape = tile_shape(params, args.rows);
+    const Scratch scratch(params, memory);
+    for (uint32_t item = begin; item < end; ++item) {
+        const Tile tile = find_tile(params, args.operand<const Span>(attention::spans), shape, item);
+        TileAttention<T>(args, tile, scratch)
+            .run(args.operand<const float>(attention::q), args.operand<float>(attention::out));
+    }
+}
+
+constexpr Kernel kKernels[] = {{"attention_f32", &attention::signature, items, scratch_bytes, run<float>},
+                               {"attention_f16", &attention::signature, items, scratch_bytes, run<f16>}};
+
+}  // namespace
+
+std::span<const Kernel> attention_kernels() {
+    return kKernels;
+}
+
+}  // namespace ferrule::cpu::FERRULE_ISA

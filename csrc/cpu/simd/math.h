@@ -1,0 +1,60 @@
+// Elementary functions over f32x16. Measured over all floats: exp is within 1 ulp of the exact value, tanh and erf
+// within 2, sigmoid within 2.5. All are exact at +-infinity and pass NaN on. The polynomials are minimax fits.
+#pragma once
+#include "simd.h"
+
+namespace ferrule::cpu::FERRULE_ISA::simd {
+
+// c[0] + c[1] x + c[2] x^2 + ...
+template <int n>
+inline f32x16 polynomial(const float (&c)[n], f32x16 x) {
+    f32x16 sum = set1(c[n - 1]);
+    for (int i = n - 2; i >= 0; --i) sum = fma(sum, x, set1(c[i]));
+    return sum;
+}
+
+// |magnitude| with the sign of `sign`; magnitude must not be negative.
+inline f32x16 with_sign(f32x16 magnitude, f32x16 sign) {
+    return as_f32(as_i32(magnitude) | (as_i32(sign) & set1(INT32_MIN)));
+}
+
+inline f32x16 exp(f32x16 x) {
+    // Beyond these bounds the result is 0 or infinity anyway. Bounds first: then NaN passes.
+    x = min(set1(89.0f), max(set1(-104.0f), x));
+    // x = n ln 2 + r; the high part of ln 2 has so few bits that its product with n is exact.
+    const i32x16 n = round_i32(x * set1(1.44269504f));
+    const f32x16 n_f32 = to_f32(n);
+    const f32x16 r = fma(n_f32, set1(2.12194440e-4f), fma(n_f32, set1(-0.693359375f), x));
+    constexpr float c[] = {0.49999994f, 0.1666652f, 0.041668393f, 0.008368781f, 0.0013814467f};
+    const f32x16 exp_r = fma(polynomial(c, r), r * r, r) + set1(1.0f);
+    // 2^n in two factors, as n may lie beyond the exponents of normal numbers.
+    const i32x16 half = n >> 1;
+    const f32x16 scale = as_f32((half + set1(127)) << 23), rest = as_f32((n - half + set1(127)) << 23);
+    return exp_r * scale * rest;
+}
+
+inline f32x16 sigmoid(f32x16 x) {
+    return set1(1.0f) / (set1(1.0f) + exp(zero_f32() - x));
+}
+
+inline f32x16 tanh(f32x16 x) {
+    const f32x16 magnitude = abs(x), square = x * x;
+    constexpr float c[] = {-0.3333328f, 0.13331442f, -0.053739715f, 0.020639088f, -0.005704987f};
+    const f32x16 small = fma(polynomial(c, square) * square, x, x);
+    const f32x16 large = set1(1.0f) - set1(2.0f) / (exp(magnitude + magnitude) + set1(1.0f));
+    return select(less(magnitude, set1(0.625f)), small, with_sign(large, x));
+}
+
+inline f32x16 erf(f32x16 x) {
+    const f32x16 magnitude = abs(x);
+    constexpr float c[] = {0.12837917f,  -0.3761263f,    0.112836875f, -0.02685894f,
+                           0.005199907f, -0.0008130013f, 8.316775e-05f};
+    const f32x16 small = fma(polynomial(c, x * x), x, x);
+    // 1 - exp(log erfc |x|); from 4 on erf rounds to 1.
+    constexpr float log_erfc[] = {0.00017468320f, -1.1295149f,    -0.6333469f,    -0.10828008f,
+                                  0.025119416f,   -0.0041710586f, 0.00043446169f, -2.1094966e-05f};
+    const f32x16 large = set1(1.0f) - exp(polynomial(log_erfc, min(set1(4.0f), magnitude)));
+    return select(less(magnitude, set1(0.92f)), small, with_sign(large, x));
+}
+
+}  // namespace ferrule::cpu::FERRULE_ISA::simd
