@@ -1,0 +1,91 @@
+// What matvec.cpp, matmul.cpp and matmul_float.cpp share: operands, rows of weights in chunks, the final sum.
+#pragma once
+#include "../params/matmul.h"
+#include "kernel.h"
+#include "simd/simd.h"
+#include "unpack/unpack.h"
+
+namespace ferrule::cpu::FERRULE_ISA {
+
+inline uint32_t min_u32(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+// out[r, j] = scale * sum + bias[j] + residual[r, j], rounded after each step.
+struct Epilogue {
+    float scale;
+    uint32_t n;
+    const float* bias;
+    const float* residual;
+    float* out;
+
+    explicit Epilogue(const KernelArgs& args)
+        : scale(args.as<Matmul>().scale),
+          n(args.as<Matmul>().n),
+          bias(args.operand<const float>(matmul::bias)),
+          residual(args.operand<const float>(matmul::residual)),
+          out(args.operand<float>(matmul::out)) {}
+
+    void finish(size_t r, uint32_t j, float sum) const {
+        float y = scale * sum;
+        if (bias) y += bias[j];
+        if (residual) y += residual[r * n + j];
+        out[r * n + j] = y;
+    }
+    // Outputs j .. j + count - 1, count <= 16.
+    void finish(size_t r, uint32_t j, uint32_t count, simd::f32x16 sum) const {
+        using namespace simd;
+        f32x16 y = set1(scale) * sum;
+        if (bias) y += load_partial(bias + j, count);
+        if (residual) y += load_partial(residual + r * n + j, count);
+        store_partial(out + r * n + j, y, count);
+    }
+};
+
+// Four rows of quantised weights, taken apart chunk by chunk.
+template <class Unpack>
+class FourRows {
+  public:
+    using Block = typename Unpack::Block;
+    static constexpr size_t kChunkBytes = sizeof(Block) * kChunk / Block::kElements;
+
+    // Rows j .. j + 3 of [n, k]; rows beyond the last repeat it.
+    FourRows(const uint8_t* weight, uint32_t n, uint32_t k, uint32_t j) : whole_chunks_(k / kChunk) {
+        const size_t row_bytes = size_t{k} / Block::kElements * sizeof(Block);
+        for (uint32_t r = 0; r < 4; ++r) rows_[r] = weight + row_bytes * min_u32(j + r, n - 1);
+        if (k % kChunk == 0) return;
+        // The last chunk is completed with blocks of zeros.
+        const size_t begin = whole_chunks_ * kChunkBytes;
+        for (uint32_t r = 0; r < 4; ++r) {
+            __builtin_memset(tail_[r], 0, kChunkBytes);
+            __builtin_memcpy(tail_[r], rows_[r] + begin, row_bytes - begin);
+        }
+    }
+
+    void unpack(uint32_t chunk, Codes codes[4], Scales& scales) const {
+        const uint8_t* blocks[4];
+        uint32_t half = 0;
+        if constexpr (Block::kElements > kChunk) {
+            half = chunk % 2;
+            for (int r = 0; r < 4; ++r) blocks[r] = rows_[r] + chunk / 2 * sizeof(Block);
+        } else {
+            for (int r = 0; r < 4; ++r) blocks[r] = chunk < whole_chunks_ ? rows_[r] + chunk * kChunkBytes : tail_[r];
+        }
+        for (int r = 0; r < 4; ++r) codes[r] = Unpack::codes(blocks[r], half);
+        Unpack::scales(blocks, half, scales);
+    }
+
+    // Asks for the lines of a chunk that lie `ahead` bytes further on in each row.
+    void prefetch(uint32_t chunk, size_t ahead) const {
+        for (int r = 0; r < 4; ++r)
+            for (size_t line = 0; line < kChunkBytes; line += 64)
+                simd::prefetch(rows_[r] + chunk * kChunkBytes + ahead + line);
+    }
+
+  private:
+    const uint8_t* rows_[4];
+    uint32_t whole_chunks_;
+    uint8_t tail_[4][kChunkBytes];
+};
+
+}  // namespace ferrule::cpu::FERRULE_ISA

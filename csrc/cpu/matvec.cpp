@@ -1,0 +1,118 @@
+// matvec_<format> (params/matmul.h): quantised weights times few rows of q8 activations. Weights are read once,
+// straight from the file's rows, and taken apart in registers for all activation rows: the work is bound by memory.
+//
+// A work item is 16 weight rows. Four rows are taken at a time, in chunks of 128 inputs: lane g of a vector belongs to
+// group g of the chunk, element r of the lane to weight row r, so that one vector carries the 16 group sums.
+#include "matmul_common.h"
+#include "quantize_row.h"
+#include "unpack/all.h"
+
+namespace ferrule::cpu::FERRULE_ISA {
+namespace {
+
+using namespace simd;
+
+constexpr uint32_t kItemRows = 16;       // weight rows of a work item
+constexpr uint32_t kMaxRows = 8;         // activation rows for which weights are taken apart once
+constexpr size_t kPrefetchBytes = 1024;  // in each of four rows
+
+// The exact dot products of one part of a group: all of it, or where a group has two scales its first or second half.
+template <class Unpack, int part>
+i32x16 group_sums(const Codes (&codes)[4], i8x64 x_first, i8x64 x_second, const int32_t* sum16) {
+    constexpr bool full = Unpack::kFull;
+    i32x16 sums[4];
+    for (int r = 0; r < 4; ++r) {
+        sums[r] = zero_i32();
+        if constexpr (Unpack::kParts == 1 || part == 0) sums[r] = dot4<full>(sums[r], codes[r].first, x_first);
+        if constexpr (Unpack::kParts == 1 || part == 1) sums[r] = dot4<full>(sums[r], codes[r].second, x_second);
+    }
+    const i32x16 sum = sum4x4(sums[0], sums[1], sums[2], sums[3]);
+    if constexpr (Unpack::kOffset == 0) return sum;
+    i32x16 x_sum = lanes_of_pairs<part>(sum16);
+    if constexpr (Unpack::kParts == 1) x_sum += lanes_of_pairs<1>(sum16);
+    return sum - set1(int32_t{Unpack::kOffset}) * x_sum;
+}
+
+template <class Unpack>
+f32x16 accumulate(f32x16 sum, const Codes (&codes)[4], const Scales& scales, const Q8Row& x, uint32_t chunk) {
+    const i8x64 a = load(x.codes + kChunk * chunk), b = load(x.codes + kChunk * chunk + 64);
+    const i8x64 x_first = even_then_even(a, b), x_second = odd_then_odd(a, b);
+    const f32x16 x_scale = lanes4(x.scale + 4 * chunk);
+    const int32_t* sum16 = x.sum16 + 8 * chunk;
+
+    sum = fma(to_f32(group_sums<Unpack, 0>(codes, x_first, x_second, sum16)), scales.scale[0] * x_scale, sum);
+    if constexpr (Unpack::kParts == 2) {
+        sum = fma(to_f32(group_sums<Unpack, 1>(codes, x_first, x_second, sum16)), scales.scale[1] * x_scale, sum);
+    }
+    if constexpr (Unpack::kMinimums && Unpack::kParts == 1) {
+        sum = fma(scales.minimum[0], lanes4(x.scaled_sum + 4 * chunk), sum);
+    } else if constexpr (Unpack::kMinimums) {
+        sum = fma(scales.minimum[0], x_scale * to_f32(lanes_of_pairs<0>(sum16)), sum);
+        sum = fma(scales.minimum[1], x_scale * to_f32(lanes_of_pairs<1>(sum16)), sum);
+    }
+    return sum;
+}
+
+// sums[i][r]: activation row i times row r of four weight rows. With `one`, n_x is 1 and the sum stays in a register.
+template <class Unpack, bool one>
+void four_rows(const FourRows<Unpack>& weights, uint32_t n_chunks, const Q8Row* x, uint32_t n_x, float (*sums)[4]) {
+    f32x16 totals[one ? 1 : kMaxRows];
+    for (uint32_t i = 0; i < n_x; ++i) totals[i] = zero_f32();
+    for (uint32_t chunk = 0; chunk < n_chunks; ++chunk) {
+        weights.prefetch(chunk, kPrefetchBytes);
+        Codes codes[4];
+        Scales scales;
+        weights.unpack(chunk, codes, scales);
+        if constexpr (one) {
+            totals[0] = accumulate<Unpack>(totals[0], codes, scales, x[0], chunk);
+        } else {
+            for (uint32_t i = 0; i < n_x; ++i) totals[i] = accumulate<Unpack>(totals[i], codes, scales, x[i], chunk);
+        }
+    }
+    for (uint32_t i = 0; i < n_x; ++i) add_lanes(sums[i], totals[i]);
+}
+
+uint32_t items(const KernelArgs& args) {
+    return (args.as<Matmul>().n + kItemRows - 1) / kItemRows;
+}
+
+template <class Unpack>
+void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
+    const auto [k, n, scale] = args.as<Matmul>();
+    const uint8_t* x = args.operand<const uint8_t>(matmul::x);
+    const uint8_t* weight = args.operand<const uint8_t>(matmul::weight);
+    const Epilogue epilogue(args);
+    const uint32_t n_chunks = q8_row::padded(k) / kChunk;
+
+    for (uint32_t first = 0; first < args.rows; first += kMaxRows) {
+        const uint32_t n_x = min_u32(args.rows - first, kMaxRows);
+        Q8Row rows[kMaxRows];
+        for (uint32_t i = 0; i < n_x; ++i) rows[i] = q8_row_at(x + size_t{first + i} * q8_row::row_bytes(k), k);
+        for (uint32_t j = begin * kItemRows; j < min_u32(end * kItemRows, n); j += 4) {
+            const FourRows<Unpack> weights(weight, n, k, j);
+            float sums[kMaxRows][4];
+            (n_x == 1 ? four_rows<Unpack, true> : four_rows<Unpack, false>)(weights, n_chunks, rows, n_x, sums);
+            for (uint32_t i = 0; i < n_x; ++i)
+                for (uint32_t r = 0; r < min_u32(n - j, 4); ++r) epilogue.finish(first + i, j + r, sums[i][r]);
+        }
+    }
+}
+
+template <class Unpack>
+constexpr Kernel kernel(const char* name) {
+    return {name, &matmul::signature, items, nullptr, run<Unpack>};
+}
+
+constexpr Kernel table[] = {
+    kernel<UnpackQ4_0>("matvec_q4_0"), kernel<UnpackQ4_1>("matvec_q4_1"), kernel<UnpackQ5_0>("matvec_q5_0"),
+    kernel<UnpackQ5_1>("matvec_q5_1"), kernel<UnpackQ8_0>("matvec_q8_0"), kernel<UnpackQ4_K>("matvec_q4_k"),
+    kernel<UnpackQ5_K>("matvec_q5_k"), kernel<UnpackQ6_K>("matvec_q6_k"),
+};
+
+}  // namespace
+
+std::span<const Kernel> matvec_kernels() {
+    return table;
+}
+
+}  // namespace ferrule::cpu::FERRULE_ISA

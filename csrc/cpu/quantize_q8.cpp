@@ -1,0 +1,29 @@
+// quantize_q8 (params/quantize_q8.h): a work item is a row.
+#include "../params/quantize_q8.h"
+
+#include "kernel.h"
+#include "quantize_row.h"
+
+namespace ferrule::cpu::FERRULE_ISA {
+namespace {
+
+uint32_t items(const KernelArgs& args) {
+    return args.rows;
+}
+
+void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
+    const uint32_t k = args.as<QuantizeQ8>().k;
+    const float* x = args.operand<const float>(quantize_q8::x);
+    uint8_t* out = args.operand<uint8_t>(quantize_q8::out);
+    for (size_t r = begin; r < end; ++r) quantize_row(x + r * k, k, out + r * q8_row::row_bytes(k));
+}
+
+constexpr Kernel table[] = {{"quantize_q8", &quantize_q8::signature, items, nullptr, run}};
+
+}  // namespace
+
+std::span<const Kernel> quantize_q8_kernels() {
+    return table;
+}
+
+}  // namespace ferrule::cpu::FERRULE_ISA

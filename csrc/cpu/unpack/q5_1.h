@@ -1,0 +1,22 @@
+#pragma once
+#include "../../formats/q5_1.h"
+#include "fifth_bits.h"
+#include "unpack.h"
+
+namespace ferrule::cpu::FERRULE_ISA {
+
+struct UnpackQ5_1 {
+    using Block = formats::Q5_1;
+    static constexpr bool kFull = false, kMinimums = true;
+    static constexpr int kOffset = 0, kParts = 1;
+
+    static Codes codes(const uint8_t* block, uint32_t) {
+        const simd::u8x64 low = load_nibbles<sizeof(Block)>(block, offsetof(Block, low));
+        return with_fifth_bits<sizeof(Block)>(low, block + offsetof(Block, high));
+    }
+    static void scales(const uint8_t* const blocks[4], uint32_t, Scales& out) {
+        simd::gather_f16_pairs(blocks, sizeof(Block), out.scale[0], out.minimum[0]);
+    }
+};
+
+}  // namespace ferrule::cpu::FERRULE_ISA

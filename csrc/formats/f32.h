@@ -1,0 +1,17 @@
+// F32: values as they are.
+#pragma once
+#include <stdint.h>
+
+namespace ferrule::formats {
+
+struct F32 {
+    enum : uint32_t { kElements = 1, kGgmlType = 0 };
+    float value;
+};
+static_assert(sizeof(F32) == 4);
+
+static inline void decode(const F32& block, float* out) {
+    out[0] = block.value;
+}
+
+}  // namespace ferrule::formats
