@@ -77,8 +77,8 @@ def _open_directory(directory: Path) -> Checkpoint:
 def _similar_names(path: Path) -> str | None:
     """Says which neighbours of a path that does not exist are called nearly the same."""
     try:
-        neighbours = [p.name for p in path.parent.iterdir() if p.is_dir() or p.suffix == ".gguf"]
+        neighbours = {p.name.lower(): p for p in path.parent.iterdir() if p.is_dir() or p.suffix == ".gguf"}
     except OSError:
         return None
-    near = difflib.get_close_matches(path.name, neighbours, 3)
-    return f"Did you mean {' or '.join(str(path.with_name(name)) for name in near)}?" if near else None
+    near = difflib.get_close_matches(path.name.lower(), neighbours, 3)
+    return f"Did you mean {' or '.join(str(neighbours[name]) for name in near)}?" if near else None
