@@ -1,8 +1,10 @@
-// gated_activation: out = act(gate) * up, value by value.
+// gated_activation: out = act(gate) * up, value by value; gated_activation_q8 quantises each row of it like
+// quantize_q8, chunk by chunk.
 #include "../params/gated_activation.h"
 
 #include "activate.h"
 #include "elementwise.h"
+#include "quantize_row.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
 
@@ -22,7 +24,29 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
     });
 }
 
-constexpr Kernel kKernels[] = {{"gated_activation", &gated_activation::signature, items, nullptr, run}};
+uint32_t items_q8(const KernelArgs& args) {
+    return args.rows * (q8_row::padded(args.as<GatedActivation>().width) / q8_row::kChunk);
+}
+
+void run_q8(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
+    const GatedActivation& params = args.as<GatedActivation>();
+    const uint32_t width = params.width, chunks = q8_row::padded(width) / q8_row::kChunk;
+    with_activation(params.activation, [&]<Activation a>() {
+        for (uint32_t item = begin; item < end; ++item) {
+            const uint32_t row = item / chunks, first = item % chunks * q8_row::kChunk;
+            const uint32_t n = width - first < q8_row::kChunk ? width - first : q8_row::kChunk;
+            const size_t offset = size_t{row} * width + first;
+            float y[q8_row::kChunk];
+            activate_values<a, true>(args.operand<const float>(gated_activation::gate) + offset,
+                                     args.operand<const float>(gated_activation::up) + offset, y, 0, n);
+            quantize_chunk(y, n, first, width,
+                           args.operand<uint8_t>(gated_activation::out) + size_t{row} * q8_row::row_bytes(width));
+        }
+    });
+}
+
+constexpr Kernel kKernels[] = {{"gated_activation", &gated_activation::signature, items, nullptr, run},
+                               {"gated_activation_q8", &gated_activation::signature, items_q8, nullptr, run_q8}};
 
 }  // namespace
 

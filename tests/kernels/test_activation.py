@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from kernel_testing import EPSILON, Runner
 
+from ferrule import _core
+
 ACTIVATIONS = ["silu", "gelu_tanh", "gelu_erf", "relu", "relu2"]  # in the order of their numbers
 
 # One value, less than a vector, odd tails, and more values than one work item holds (512).
@@ -65,3 +67,30 @@ def test_gated_activation(runner: Runner, shape: tuple[int, int], activation: st
     expected, bound = reference(gate, activation)
     expected *= up
     assert (np.abs(out - expected) <= bound * np.abs(up) + EPSILON * np.abs(expected)).all()
+
+
+@pytest.mark.parametrize("activation", ["silu", "gelu_tanh"])
+@pytest.mark.parametrize("shape", [*SHAPES, (3, 300)], ids=str)
+def test_gated_activation_q8(runner: Runner, shape: tuple[int, int], activation: str) -> None:
+    rows, width = shape
+    gate = np.clip(inputs(shape), -20, 20)
+    gate[-1, 32:64] = 0  # a group of zeros
+    up = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    params = {"width": width, "activation": ACTIVATIONS.index(activation)}
+    operands = {"gate": gate, "up": up}
+    unquantised = runner.run("gated_activation", operands, params, rows, shape)
+    row_bytes = _core.q8_row_bytes(width)
+    out = runner.run("gated_activation_q8", operands, params, rows, {"out": ((rows, row_bytes), np.uint8)})
+
+    padded = -(-width // 128) * 128
+    groups = np.zeros((rows, padded), np.float32)
+    groups[:, :width] = unquantised
+    groups = groups.reshape(rows, -1, 32)
+    scale = np.abs(groups).max(-1) / np.float32(127)
+    codes = np.rint(groups / np.where(scale == 0, np.float32(1), scale)[..., None]).astype(np.int8)
+    scaled_sum = scale * codes.sum(-1, dtype=np.int32).astype(np.float32)
+    sum16 = codes.reshape(rows, -1, 16).sum(-1, dtype=np.int32)
+    parts = [codes.reshape(rows, -1), scale, scaled_sum, sum16]
+    np.testing.assert_array_equal(
+        out, np.concatenate([part.view(np.uint8).reshape(rows, -1) for part in parts], axis=1)
+    )
