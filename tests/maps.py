@@ -15,7 +15,7 @@ import numpy as np
 
 from ferrule import architectures
 from ferrule.architectures.config import Config
-from ferrule.architectures.weights import Weights
+from ferrule.architectures.weights import Rows, Weights
 from ferrule.checkpoint import open_checkpoint, packages
 from ferrule.engine.kv_cache import cache_dtype
 from ferrule.formats import FORMATS
@@ -42,11 +42,11 @@ class ShapesOnly(Weights):
     def __contains__(self, name: str) -> bool:
         return any(re.search(pattern, self._prefix + name) for pattern in self._optional)
 
-    def matrix(self, name: str, n_out: int, n_in: int, *, rows: tuple[int, int] | None = None) -> Weight:
+    def matrix(self, name: str, n_out: int, n_in: int, *, rows: Rows | None = None, transposed: bool = False) -> Weight:
         size = n_out * FORMATS["BF16"].row_bytes(n_in)
         return Weight(self._prefix + name, (n_out, n_in), "BF16", np.broadcast_to(np.uint8(0), size))
 
-    def vector(self, name: str, n: int) -> Weight:
+    def vector(self, name: str, n: int, *, rows: Rows | None = None) -> Weight:
         return Weight(self._prefix + name, (n,), "F32", np.broadcast_to(np.uint8(0), 4 * n))
 
 

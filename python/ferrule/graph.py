@@ -7,10 +7,11 @@ from step to step (`TOKENS`, `ROWS`), its weights are references into the checkp
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,17 +66,51 @@ class Weight:
 
 
 @dataclass(frozen=True, eq=False)
+class Experts:
+    """One matrix [n_out, n_in] for each expert, all in one stored format: a table of pointers to a kernel.
+
+    Whether a file holds a tensor per expert, one tensor of all, or gate and up together, the matrices are views of it.
+    """
+
+    matrices: tuple[Weight, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """[experts, n_out, n_in]."""
+        return (len(self.matrices), self.matrices[0].shape[0], self.matrices[0].shape[1])
+
+    @property
+    def format(self) -> str:
+        """Stored format of every matrix."""
+        return self.matrices[0].format
+
+
+@dataclass(frozen=True, eq=False)
 class CacheLayer:
-    """Keys and values of one attention layer; several attention ops may read one cache layer."""
+    """What one attention layer keeps of every position; several attention ops may read one cache layer.
+
+    `keys_values`: keys [kv_heads, head_dim] and values [kv_heads, v_head_dim]. `latent`: one head, whose key is the
+    rotated part shared by all heads and whose value is the latent that keys and values are expanded from
+    (DeepSeek-AI 2024, section 2.1).
+    """
 
     index: int
     kv_heads: int
     head_dim: int
     v_head_dim: int
     window: int  # 0: all earlier positions are visible
+    kind: Literal["keys_values", "latent"] = "keys_values"
 
 
-Operand = Value | Input | Weight | CacheLayer
+@dataclass(frozen=True, eq=False)
+class StateLayer:
+    """What one recurrent layer carries from token to token: an f32 array of `shape` per sequence, zero at its start."""
+
+    index: int
+    shape: tuple[int, ...]
+
+
+Operand = Value | Input | Weight | Experts | CacheLayer | StateLayer
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +131,7 @@ class Graph:
 
     ops: list[Op] = field(default_factory=list)
     caches: list[CacheLayer] = field(default_factory=list)
+    states: list[StateLayer] = field(default_factory=list)
     inputs: dict[str, Input] = field(default_factory=dict)
     output: Value | None = None
     _stage: str = ""
@@ -129,25 +165,62 @@ class Graph:
         return Weight(name, data.shape, "F32", data.reshape(-1).view(np.uint8))
 
     def cache(self, kv_heads: int, head_dim: int, v_head_dim: int, window: int) -> CacheLayer:
-        """A new cache layer."""
+        """A new cache layer of keys and values."""
         layer = CacheLayer(len(self.caches), kv_heads, head_dim, v_head_dim, window)
         self.caches.append(layer)
         return layer
 
-    def _record(self, kind: str, shape: tuple[Dim, ...] | None, operands: Mapping[str, Operand | None], **attributes: Any) -> Value:
+    def latent_cache(self, rotated: int, rank: int) -> CacheLayer:
+        """A new cache layer of rotated keys [rotated] and latents [rank], one of each for all heads."""
+        layer = CacheLayer(len(self.caches), 1, rotated, rank, 0, "latent")
+        self.caches.append(layer)
+        return layer
+
+    def state(self, *shape: int) -> StateLayer:
+        """A new recurrent state."""
+        layer = StateLayer(len(self.states), shape)
+        self.states.append(layer)
+        return layer
+
+    def _record(
+        self, kind: str, shape: tuple[Dim, ...] | None, operands: Mapping[str, Operand | None], **attributes: Any
+    ) -> Value:
         out = Value(shape or (), kind)
         present = {name: operand for name, operand in operands.items() if operand is not None}
         self.ops.append(Op(kind, present, attributes, out if shape else None, self._stage or kind, self._layer))
         return out
 
-    def embedding(self, table: Weight, scale: float = 1.0) -> Value:
-        """Rows of `table` [vocabulary, width] for the step's tokens, times `scale` -> [tokens, width]."""
-        tokens = self.input("tokens", (TOKENS,))
-        return self._record("embedding", (TOKENS, table.shape[1]), {"tokens": tokens, "table": table}, scale=scale)
+    def embedding(
+        self, table: Weight, scale: float = 1.0, *, index: Literal["tokens", "positions"] = "tokens"
+    ) -> Value:
+        """Rows of `table` [n, width] for the step's tokens or positions, times `scale` -> [tokens, width]."""
+        rows = self.input(index, (TOKENS,))
+        return self._record("embedding", (TOKENS, table.shape[1]), {"tokens": rows, "table": table}, scale=scale)
 
-    def rms_norm(self, x: Value, weight: Weight | None, eps: float, *, weight_offset: float = 0.0, groups: int = 1) -> Value:
+    def rms_norm(
+        self, x: Value, weight: Weight | None, eps: float, *, weight_offset: float = 0.0, groups: int = 1
+    ) -> Value:
         """Root mean square norm of each of `groups` equal parts of a row (Zhang & Sennrich 2019)."""
-        return self._record("rms_norm", x.shape, {"x": x, "weight": weight}, eps=eps, weight_offset=weight_offset, groups=groups)
+        return self._record(
+            "rms_norm", x.shape, {"x": x, "weight": weight}, eps=eps, weight_offset=weight_offset, groups=groups
+        )
+
+    def layer_norm(
+        self,
+        x: Value,
+        weight: Weight | None,
+        bias: Weight | None,
+        eps: float,
+        *,
+        weight_offset: float = 0.0,
+        groups: int = 1,
+    ) -> Value:
+        """(x - mean) / sqrt(variance + eps) * (weight_offset + weight) + bias of each of `groups` parts of a row.
+
+        Ba et al. 2016. Without a weight the factor is 1.
+        """
+        operands = {"x": x, "weight": weight, "bias": bias}
+        return self._record("layer_norm", x.shape, operands, eps=eps, weight_offset=weight_offset, groups=groups)
 
     def linear(self, x: Value, weight: Weight, bias: Weight | None = None) -> Value:
         """x [rows, n_in] times weight [n_out, n_in] transposed, plus bias [n_out]."""
@@ -158,6 +231,48 @@ class Graph:
         positions = self.input("positions", (TOKENS,))
         operands = {"positions": positions, "frequencies": frequencies}
         return self._record("rope_table", (TOKENS, 2 * frequencies.shape[0]), operands, scale=scale)
+
+    def sectioned_rope_table(self, frequencies: Weight, axes: Weight, scale: float = 1.0) -> Value:
+        """As rope_table, pair i turning with the position on axis axes[i]: 0 time, 1 height, 2 width (Wang et al. 2024).
+
+        The step input `axis_positions` [tokens, 3] holds a token's own position three times unless it shows an image.
+        """
+        operands = {
+            "axis_positions": self.input("axis_positions", (TOKENS, 3)),
+            "frequencies": frequencies,
+            "axes": axes,
+        }
+        return self._record("sectioned_rope_table", (TOKENS, 2 * frequencies.shape[0]), operands, scale=scale)
+
+    def long_rope_table(
+        self, short: Weight, long: Weight, *, threshold: int, short_scale: float, long_scale: float
+    ) -> Value:
+        """As rope_table, with frequencies and scale `long` in sequences longer than `threshold`, else `short`.
+
+        Ding et al. 2024. The step input `lengths` [tokens] is the length that the token's sequence has reached after
+        this step or, while a prompt is read in chunks, will have when it is read.
+        """
+        operands = {
+            "positions": self.input("positions", (TOKENS,)),
+            "lengths": self.input("lengths", (TOKENS,)),
+            "short": short,
+            "long": long,
+        }
+        scales = {"short_scale": short_scale, "long_scale": long_scale}
+        return self._record("long_rope_table", (TOKENS, 2 * short.shape[0]), operands, threshold=threshold, **scales)
+
+    def dynamic_rope_table(self, frequencies: Weight, *, factor: float, threshold: int) -> Value:
+        """As rope_table, frequency i of n times s^(-i / (n - 1)), s = factor * length / threshold - (factor - 1).
+
+        s is 1 for sequences up to `threshold`; `lengths` as in long_rope_table. NTK-aware scaling by length.
+        """
+        operands = {
+            "positions": self.input("positions", (TOKENS,)),
+            "lengths": self.input("lengths", (TOKENS,)),
+            "frequencies": frequencies,
+        }
+        shape = (TOKENS, 2 * frequencies.shape[0])
+        return self._record("dynamic_rope_table", shape, operands, factor=factor, threshold=threshold)
 
     def rope(self, x: Value, table: Value, *, head_dim: int, pairing: str) -> Value:
         """Rotary position embedding (Su et al. 2021) of the first values of each head.
@@ -183,7 +298,11 @@ class Graph:
         sinks: Weight | None = None,
         slopes: Weight | None = None,
     ) -> Value:
-        """Causal attention of q [tokens, heads * head_dim] over the cache -> [tokens, heads * v_head_dim]."""
+        """Causal attention of q [tokens, heads * head_dim] over the cache -> [tokens, heads * v_head_dim].
+
+        `window` > 0: position i sees j with i - j < window. `sinks` [heads] are scores without a value; `slopes`
+        [heads] times (j - i) is added to scores (Press et al. 2022).
+        """
         heads = q.width // cache.head_dim
         operands = {
             "q": q,
@@ -196,6 +315,40 @@ class Graph:
         shape = (q.shape[0], heads * cache.v_head_dim)
         return self._record("attention", shape, operands, heads=heads, scale=scale, window=window, softcap=softcap)
 
+    def chunked_attention(self, q: Value, cache: CacheLayer, *, scale: float, chunk: int) -> Value:
+        """As attention, where position i sees j only in its own chunk: j // chunk == i // chunk."""
+        heads = q.width // cache.head_dim
+        operands = {
+            "q": q,
+            "cache": cache,
+            "spans": self.input("spans", (SEQUENCES, 4), "u32"),
+            "block_table": self.input("block_table", ("blocks",)),
+        }
+        shape = (q.shape[0], heads * cache.v_head_dim)
+        return self._record("chunked_attention", shape, operands, heads=heads, scale=scale, chunk=chunk)
+
+    def latent_attention(
+        self, q: Value, q_rotated: Value, cache: CacheLayer, k_up: Experts, v_up: Experts, *, scale: float
+    ) -> Value:
+        """Causal attention over a latent cache (DeepSeek-AI 2024) -> [tokens, heads * v_dim].
+
+        q: [tokens, heads * d], q_rotated: [tokens, heads * rotated]. k_up holds for each head [rank, d], v_up
+        [v_dim, rank]. With latent c_j and rotated key r_j of position j, head h scores
+        scale * (q_h . (k_up_h^T c_j) + q_rotated_h . r_j) and sums v_up_h c_j: keys and values may be expanded once for
+        all queries, or k_up_h applied to q_h and v_up_h to the weighted sum of latents.
+        """
+        heads, v_dim, _ = v_up.shape
+        operands = {
+            "q": q,
+            "q_rotated": q_rotated,
+            "cache": cache,
+            "spans": self.input("spans", (SEQUENCES, 4), "u32"),
+            "block_table": self.input("block_table", ("blocks",)),
+            "k_up": k_up,
+            "v_up": v_up,
+        }
+        return self._record("latent_attention", (q.shape[0], heads * v_dim), operands, heads=heads, scale=scale)
+
     def activation(self, x: Value, activation: str) -> Value:
         """`activation` is a name from `csrc/params/activation.h`."""
         return self._record("activation", x.shape, {"x": x}, activation=activation)
@@ -203,6 +356,154 @@ class Graph:
     def gated_activation(self, gate: Value, up: Value, activation: str) -> Value:
         """act(gate) * up (Shazeer 2020)."""
         return self._record("gated_activation", up.shape, {"gate": gate, "up": up}, activation=activation)
+
+    def clamped_swiglu(self, gate: Value, up: Value, *, alpha: float, limit: float) -> Value:
+        """g * sigmoid(alpha * g) * (u + 1), g = min(gate, limit), u = up clamped to +-limit (OpenAI 2025, gpt-oss)."""
+        return self._record("clamped_swiglu", up.shape, {"gate": gate, "up": up}, alpha=alpha, limit=limit)
+
+    def xielu(self, x: Value, *, positive: float, negative: float, beta: float, eps: float) -> Value:
+        """positive * x^2 + beta * x for x > 0, else negative * (expm1(min(x, eps)) - x) + beta * x (Huang 2024)."""
+        attributes = {"positive": positive, "negative": negative, "beta": beta, "eps": eps}
+        return self._record("xielu", x.shape, {"x": x}, **attributes)
+
+    def clamp(self, x: Value, limit: float) -> Value:
+        """x limited to [-limit, limit]; nothing is recorded for a limit of 0."""
+        return x if limit == 0.0 else self._record("clamp", x.shape, {"x": x}, limit=limit)
+
+    def scale_columns(self, x: Value, factors: Weight) -> Value:
+        """x [rows, width] * factors [width]."""
+        return self._record("scale_columns", x.shape, {"x": x, "factors": factors})
+
+    def scale_groups(self, x: Value, factors: Value) -> Value:
+        """Each of `groups` equal parts of a row of x times its factor; factors: [rows, groups]."""
+        return self._record("scale_groups", x.shape, {"x": x, "factors": factors}, groups=factors.width)
+
+    def scale_by_position(self, x: Value, *, beta: float, period: float, offset: int) -> Value:
+        """x * (1 + beta * log(1 + floor((position + offset) / period))): queries sharpened over long contexts."""
+        operands = {"x": x, "positions": self.input("positions", (TOKENS,))}
+        return self._record("scale_by_position", x.shape, operands, beta=beta, period=period, offset=offset)
+
+    def take_columns(self, x: Value, begin: int, width: int) -> Value:
+        """Columns [begin, begin + width) of x."""
+        return self._record("take_columns", (x.shape[0], width), {"x": x}, begin=begin, width=width)
+
+    def route(
+        self,
+        logits: Value,
+        *,
+        k: int,
+        scoring: Literal["softmax", "sigmoid", "sparsemixer"],
+        normalize: bool = False,
+        norm_eps: float = 0.0,
+        scale: float = 1.0,
+        jitter: float = 0.0,
+        groups: int = 1,
+        top_groups: int = 1,
+        group_score: Literal["max", "top2"] = "max",
+        choice_bias: Weight | None = None,
+        expert_scale: Weight | None = None,
+    ) -> Value:
+        """Chooses k of `experts` for each token: logits [tokens, experts] -> [tokens, 2 * k].
+
+        A row holds k expert ids as exact small numbers, best first, then their k weights. Scores are the softmax over
+        all experts or each logit's sigmoid. Choice is by score + choice_bias [experts] among the `top_groups` of `groups`
+        equal groups whose greatest choice (`max`) or sum of the two greatest (`top2`) is largest; ties go to the lower
+        id. A weight is the expert's score without bias, divided by (sum of the k + norm_eps) if `normalize`, times
+        `scale` and expert_scale [experts]. DeepSeek-AI 2024.
+
+        `sparsemixer` (Liu et al. 2023, inference form) chooses the greatest logit m and gives it the softmax over
+        logits s with m - s <= 2 * jitter * max(|s|, m), then does the same without that expert.
+        """
+        operands = {"logits": logits, "choice_bias": choice_bias, "expert_scale": expert_scale}
+        attributes = {
+            "k": k,
+            "scoring": scoring,
+            "normalize": normalize,
+            "norm_eps": norm_eps,
+            "scale": scale,
+            "jitter": jitter,
+            "groups": groups,
+            "top_groups": top_groups,
+            "group_score": group_score,
+        }
+        return self._record("route", (logits.shape[0], 2 * k), operands, **attributes)
+
+    def expert_linear(
+        self, x: Value, routes: Value, weight: Experts, bias: Weight | None = None, *, weighted: bool = False
+    ) -> Value:
+        """x times the transposed matrix of each of the k chosen experts, plus its row of bias [experts, n_out].
+
+        x: [tokens, n_in], the same for all slots, or [tokens, k * n_in], one part for each slot; routes: of route. With
+        `weighted` a slot's result is multiplied by its weight. -> [tokens, k * n_out]
+        """
+        k, (_, n_out, _) = routes.width // 2, weight.shape
+        operands = {"x": x, "routes": routes, "weight": weight, "bias": bias}
+        return self._record("expert_linear", (x.shape[0], k * n_out), operands, k=k, weighted=weighted)
+
+    def expert_sum(self, x: Value, routes: Value, *, weighted: bool = True) -> Value:
+        """Sum over the k slots of x [tokens, k * n], each times its weight if `weighted` -> [tokens, n]."""
+        k = routes.width // 2
+        return self._record(
+            "expert_sum", (x.shape[0], x.width // k), {"x": x, "routes": routes}, k=k, weighted=weighted
+        )
+
+    def causal_conv1d(self, x: Value, weight: Weight, bias: Weight | None, state: StateLayer) -> Value:
+        """out[t, c] = bias[c] + sum_i weight[c, i] * x[t - kernel + 1 + i, c], each channel alone.
+
+        x: [tokens, channels]; weight: [channels, kernel]; state [kernel - 1, channels]: the inputs before this step.
+        """
+        operands = {"x": x, "weight": weight, "bias": bias, "state": state}
+        return self._record("causal_conv1d", x.shape, operands, kernel=weight.shape[1])
+
+    def ssm_scan(
+        self,
+        x: Value,
+        dt: Value,
+        b: Value,
+        c: Value,
+        a: Weight,
+        d: Weight,
+        dt_bias: Weight | None,
+        state: StateLayer,
+        *,
+        dt_min: float = 0.0,
+        dt_max: float = math.inf,
+    ) -> Value:
+        """Selective state space recurrence (Gu & Dao 2023; Dao & Gu 2024) over the step's tokens, in order.
+
+        x: [tokens, heads * p]; dt: [tokens, heads]; b, c: [tokens, groups * n], head h in group h // (heads / groups);
+        a: [heads, n] or [heads, 1], negative; d: [heads]; dt_bias: [heads]; state S: [heads, p, n].
+        With s = softplus(dt + dt_bias) limited to [dt_min, dt_max]:
+        S[h] = exp(s a[h]) S[h] + s x[h] b^T, out[h] = S[h] c + d[h] x[h] -> [tokens, heads * p]
+        """
+        operands = {"x": x, "dt": dt, "b": b, "c": c, "a": a, "d": d, "dt_bias": dt_bias, "state": state}
+        heads, _, n = state.shape
+        attributes = {"heads": heads, "groups": b.width // n, "dt_min": dt_min, "dt_max": dt_max}
+        return self._record("ssm_scan", x.shape, operands, **attributes)
+
+    def gated_delta_rule(
+        self,
+        q: Value,
+        k: Value,
+        v: Value,
+        beta: Value,
+        dt: Value,
+        a: Weight,
+        dt_bias: Weight,
+        state: StateLayer,
+        *,
+        head_order: Literal["grouped", "tiled"] = "grouped",
+    ) -> Value:
+        """Gated delta rule (Yang et al. 2024) over the step's tokens, in order.
+
+        q, k: [tokens, k_heads * dk]; v: [tokens, heads * dv]; beta: [tokens, heads]; dt, dt_bias: [.., heads] or, with
+        a decay for every key dimension, [.., heads * dk]; a: [heads], negative; state S: [heads, dk, dv]. Head h of v
+        uses head h // (heads / k_heads) of q and k where `grouped`, h % k_heads where `tiled`.
+        S[h] = exp(a[h] softplus(dt + dt_bias)) S[h]; S[h] += k (beta (v - S[h]^T k))^T; out[h] = S[h]^T q
+        -> [tokens, heads * dv]
+        """
+        operands = {"q": q, "k": k, "v": v, "beta": beta, "dt": dt, "a": a, "dt_bias": dt_bias, "state": state}
+        return self._record("gated_delta_rule", v.shape, operands, head_order=head_order)
 
     def add(self, a: Value, b: Value) -> Value:
         """a + b."""

@@ -22,7 +22,11 @@ from .config import Config
 from .weights import Weights
 
 _SHARED = {"blocks", "config", "rope", "weights"}
-_TEXT_TOWERS = {"model.language_model.": "model.", "language_model.model.": "model.", "language_model.lm_head.": "lm_head."}
+_TEXT_TOWERS = {
+    "model.language_model.": "model.",
+    "language_model.model.": "model.",
+    "language_model.lm_head.": "lm_head.",
+}
 
 
 @dataclass(frozen=True)
@@ -88,4 +92,3 @@ def _hoisted(tensor: str) -> str:
         if tensor.startswith(prefix):
             return replacement + tensor.removeprefix(prefix)
     return tensor
-

@@ -94,6 +94,16 @@ class Config(Mapping[str, Any]):
                 found=repr(found),
             )
 
+    def ignore(self, *keys: str) -> None:
+        """Marks keys as read that have no part in this model's forward pass, or that its tensors answer."""
+        self._read.update(keys)
+
+    def limits(self, key: str, default: tuple[float, float]) -> tuple[float, float]:
+        """A pair of numbers, either of which may be infinite."""
+        values = self.get(key, default)
+        low, high = (float(v["__float__"]) if isinstance(v, Mapping) else float(v) for v in values)
+        return low, high
+
     def section(self, key: str) -> Config:
         """A nested config, such as `text_config`."""
         values = self[key]

@@ -1,4 +1,4 @@
-"""Qwen2 and Qwen2.5: Llama with biases on q, k and v, and optionally windows on the upper layers."""
+"""Qwen2, Qwen2.5 and their vision models' text towers, Seed-OSS: Llama with biases on q, k and v."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from . import blocks
 from .config import Config
 from .weights import Weights
 
-MODEL_TYPES = ("qwen2",)
-ARCHITECTURES = ("Qwen2ForCausalLM",)
-IGNORED_TENSORS = (r"rotary_emb\.inv_freq$",)
+MODEL_TYPES = ("qwen2", "qwen2_vl", "qwen2_5_vl", "seed_oss")
+ARCHITECTURES = (
+    "Qwen2ForCausalLM",
+    "Qwen2VLForConditionalGeneration",
+    "Qwen2_5_VLForConditionalGeneration",
+    "SeedOssForCausalLM",
+)
+IGNORED_TENSORS = (r"rotary_emb\.inv_freq$", r"^(model\.)?visual\.")
 
 
 def build(g: Graph, c: Config, w: Weights) -> None:
@@ -19,42 +24,32 @@ def build(g: Graph, c: Config, w: Weights) -> None:
 
 def build_qwen(g: Graph, c: Config, w: Weights, *, qk_norm: bool) -> None:
     """Qwen2 and Qwen3: pre-norm decoder, split-half rotation in every container."""
-    hidden, heads = c.integer("hidden_size"), c.integer("num_attention_heads")
-    kv_heads = c.integer("num_key_value_heads", heads)
-    head_dim = c.integer("head_dim", hidden // heads)
+    hidden, heads = c.integer("hidden_size"), blocks.Heads.read(c)
     ffn, vocabulary = c.integer("intermediate_size"), c.integer("vocab_size")
     activation = c.choice("hidden_act", blocks.ACTIVATIONS, "silu")
     norm = blocks.Norm(c.number("rms_norm_eps", 1e-6))
-    windows = layer_windows(c, c.integer("num_hidden_layers"))
-    c.get("attention_bias")  # the tensors themselves say whether there are biases
+    c.ignore("attention_bias", "attention_out_bias", "mlp_bias")  # the tensors say which there are
 
-    rotation = blocks.rotation(g, c, w, head_dim=head_dim, pairing="half")
+    rotation = blocks.rotation(g, c, w, head_dim=heads.dim, pairing="half")
     embedding = w.matrix("model.embed_tokens.weight", vocabulary, hidden)
     x = g.embedding(embedding)
-    for i, window in enumerate(windows):
+    for i, window in enumerate(layer_windows(c, c.integer("num_hidden_layers"))):
         layer = w.at(f"model.layers.{i}")
         with g.layer(i):
-            with g.stage("attention norm"):
-                normed = norm(g, x, layer.vector("input_layernorm.weight", hidden))
-            mixed = blocks.self_attention(
+            h = norm(g, x, layer, "input_layernorm", stage="attention norm")
+            h = blocks.self_attention(
                 g,
-                normed,
+                h,
                 layer.at("self_attn"),
-                heads=heads,
-                kv_heads=kv_heads,
-                head_dim=head_dim,
-                scale=head_dim**-0.5,
+                heads,
                 rotation=rotation,
                 window=window,
                 qk_norm=norm if qk_norm else None,
             )
-            with g.stage("attention residual"):
-                x = g.add(x, mixed)
-            with g.stage("ffn norm"):
-                normed = norm(g, x, layer.vector("post_attention_layernorm.weight", hidden))
-            mixed = blocks.gated_ffn(g, normed, layer.at("mlp"), width=ffn, activation=activation)
-            with g.stage("ffn residual"):
-                x = g.add(x, mixed)
+            x = blocks.residual(g, x, h, "attention residual")
+            h = norm(g, x, layer, "post_attention_layernorm", stage="ffn norm")
+            h = blocks.gated_ffn(g, h, layer.at("mlp"), width=ffn, activation=activation)
+            x = blocks.residual(g, x, h, "ffn residual")
     blocks.head(g, x, w, norm=norm, embedding=embedding)
 
 

@@ -1,4 +1,4 @@
-"""Qwen3: Qwen2 with an RMS norm on every query and key head."""
+"""Qwen3 and its vision model's text tower: Qwen2 with an RMS norm on every query and key head."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from .config import Config
 from .qwen2 import build_qwen
 from .weights import Weights
 
-MODEL_TYPES = ("qwen3",)
-ARCHITECTURES = ("Qwen3ForCausalLM",)
-IGNORED_TENSORS = ()
+MODEL_TYPES = ("qwen3", "qwen3_vl")
+ARCHITECTURES = ("Qwen3ForCausalLM", "Qwen3VLForConditionalGeneration")
+IGNORED_TENSORS = (r"^model\.visual\.",)
 
 
 def build(g: Graph, c: Config, w: Weights) -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..checkpoint.base import StoredTensor
 from ..errors import CorruptFile, UnsupportedArchitecture, UnsupportedQuantization
 from ..formats import FORMATS
-from ..graph import Weight
+from ..graph import Experts, Weight
+
+Rows = range | NDArray[np.intp]
+"""Which rows of a stored matrix: a range of step 1 is a view of the file, other choices are copied."""
 
 
 class Weights:
@@ -20,7 +26,7 @@ class Weights:
         self._tensors = tensors
         self._prefix = ""
         self._path = path
-        self._made: dict[tuple[str, int, int], Weight] = {}
+        self._made: dict[tuple[Any, ...], Weight] = {}
         self._used: set[str] = set()
 
     def at(self, prefix: str) -> Weights:
@@ -33,38 +39,82 @@ class Weights:
     def __contains__(self, name: str) -> bool:
         return self._prefix + name in self._tensors
 
-    def matrix(self, name: str, n_out: int, n_in: int, *, rows: tuple[int, int] | None = None) -> Weight:
-        """A matrix [n_out, n_in] in its stored format; `rows` takes a range of a taller stored one."""
-        stored = self._find(name)
-        first, last = rows or (0, n_out)
-        stored_shape = (stored.shape[0] if rows else n_out, n_in)
-        if stored.shape != stored_shape or last > stored.shape[0] or last - first != n_out:
-            raise self._misshapen(stored, (n_out, n_in))
-        key = (stored.name, first, last)
-        if key not in self._made:
-            row_bytes = FORMATS[stored.format].row_bytes(n_in)
-            data = stored.data[first * row_bytes : last * row_bytes]
-            self._made[key] = Weight(stored.name, (n_out, n_in), stored.format, data)
-        return self._made[key]
+    def matrix(self, name: str, n_out: int, n_in: int, *, rows: Rows | None = None, transposed: bool = False) -> Weight:
+        """A matrix [n_out, n_in] in its stored format.
 
-    def vector(self, name: str, n: int) -> Weight:
-        """A float vector [n], converted to float32."""
+        `rows` takes n_out rows of a taller stored one; `transposed`: the file holds [n_in, n_out], not quantised.
+        """
         stored = self._find(name)
-        if int(np.prod(stored.shape)) != n:
+        if transposed:
+            stored = self._turned(stored)
+        return self._rows(stored, n_out, n_in, rows)
+
+    def turned_matrix(self, name: str, n_in: int, n_out: int, *, rows: range) -> Weight:
+        """The transposed copy [n_out, n_in] of n_in rows of a stored matrix that is not quantised."""
+        part = self.matrix(name, n_in, n_out, rows=rows)
+        turned = self._turned(StoredTensor(part.name, part.shape, part.format, part.data))
+        return Weight(part.name, (n_out, n_in), part.format, turned.data)
+
+    def experts(
+        self,
+        name: str,
+        count: int,
+        n_out: int,
+        n_in: int,
+        *,
+        rows: Rows | None = None,
+        transposed: bool = False,
+    ) -> Experts:
+        """A matrix [n_out, n_in] for each of `count` experts, from one tensor for each or one for all.
+
+        They are called "0.<name>.weight", "1.<name>.weight" ..., or "<name>" or "<name>.weight" [count, n_out, n_in].
+        `rows` and `transposed` are as in matrix.
+        """
+        if f"0.{name}.weight" in self:
+            each = [f"{e}.{name}.weight" for e in range(count)]
+            return Experts(tuple(self.matrix(e, n_out, n_in, rows=rows, transposed=transposed) for e in each))
+        stored = self._find(name if name in self or f"{name}_blocks" in self else f"{name}.weight")
+        if len(stored.shape) != 3 or stored.shape[0] != count:
+            raise self._misshapen(stored, (count, n_out, n_in))
+        if transposed:
+            stored = self._turned(stored)
+        slices = stored.data.reshape(count, -1)
+        parts = [
+            replace(stored, name=f"{stored.name}[{e}]", shape=stored.shape[1:], data=slices[e]) for e in range(count)
+        ]
+        return Experts(tuple(self._rows(part, n_out, n_in, rows) for part in parts))
+
+    def vector(self, name: str, n: int, *, rows: Rows | None = None) -> Weight:
+        """A float vector [n], converted to float32; `rows` takes n values of a longer one."""
+        stored = self._find(name)
+        size = int(np.prod(stored.shape))
+        if (rows is None and size != n) or (rows is not None and (len(rows) != n or max(rows) >= size)):
             raise self._misshapen(stored, (n,))
-        key = (stored.name, -1, -1)
+        key = (stored.name, "vector", *_key(rows))
         if key not in self._made:
-            if FORMATS[stored.format].block > 1:
-                raise UnsupportedQuantization(
-                    "a vector is quantised", path=self._path, tensor=stored.name, expected="F32, F16 or BF16", found=stored.format
-                )
-            values = np.ascontiguousarray(FORMATS[stored.format].decode(stored.data, (n,)), np.float32)
+            values = self._decoded(stored).reshape(-1)
+            values = np.ascontiguousarray(values if rows is None else values[np.asarray(rows)])
             self._made[key] = Weight(stored.name, (n,), "F32", values.view(np.uint8))
         return self._made[key]
 
-    def optional_vector(self, name: str, n: int) -> Weight | None:
+    def optional_vector(self, name: str, n: int, *, rows: Rows | None = None) -> Weight | None:
         """The vector, or None where the checkpoint has none of that name."""
-        return self.vector(name, n) if name in self else None
+        return self.vector(name, n, rows=rows) if name in self else None
+
+    def array(self, name: str, *shape: int) -> NDArray[np.float32]:
+        """Float values of that many elements, in `shape`, for numbers that are computed from weights at load."""
+        stored = self._find(name)
+        if int(np.prod(stored.shape)) != int(np.prod(shape)):
+            raise self._misshapen(stored, shape)
+        return self._decoded(stored).reshape(shape)
+
+    def scalar(self, name: str) -> float:
+        """The only value of a tensor."""
+        return float(self.array(name, 1)[0])
+
+    def ignore(self, *names: str) -> None:
+        """Marks tensors as used that may be in the file and have no part in the forward pass."""
+        self._used.update(self._prefix + name for name in names)
 
     def refuse_unused(self, ignored: Iterable[str]) -> None:
         """Raises for tensors that nobody asked for, save those whose name matches one of the `ignored` patterns."""
@@ -78,10 +128,50 @@ class Weights:
 
     def _find(self, name: str) -> StoredTensor:
         name = self._prefix + name
+        if f"{name}_blocks" in self._tensors:
+            self._used |= {f"{name}_blocks", f"{name}_scales"}
+            return _mxfp4(name, self._tensors[f"{name}_blocks"], self._tensors[f"{name}_scales"])
         if name not in self._tensors:
             raise CorruptFile("a tensor is missing", path=self._path, tensor=name)
         self._used.add(name)
         return self._tensors[name]
+
+    def _rows(self, stored: StoredTensor, n_out: int, n_in: int, rows: Rows | None) -> Weight:
+        """The matrix of those rows of a stored 2-D tensor."""
+        chosen = range(n_out) if rows is None else rows
+        stored_shape = (n_out if rows is None else stored.shape[0], n_in)
+        if stored.shape != stored_shape or len(chosen) != n_out or max(chosen) >= stored.shape[0]:
+            raise self._misshapen(stored, (n_out, n_in))
+        key = (stored.name, *_key(chosen))
+        if key not in self._made:
+            by_row = stored.data.reshape(stored.shape[0], FORMATS[stored.format].row_bytes(n_in))
+            taken = by_row[chosen.start : chosen.stop] if isinstance(chosen, range) else by_row[chosen]
+            self._made[key] = Weight(stored.name, (n_out, n_in), stored.format, taken.reshape(-1))
+        return self._made[key]
+
+    def _turned(self, stored: StoredTensor) -> StoredTensor:
+        """A copy of an unquantised tensor, its last two dimensions exchanged."""
+        width = FORMATS[stored.format].block_bytes
+        if FORMATS[stored.format].block > 1:
+            raise self._quantized(stored)
+        values = stored.data.reshape(*stored.shape, width)
+        turned = np.ascontiguousarray(np.swapaxes(values, -3, -2))
+        return replace(stored, shape=turned.shape[:-1], data=turned.reshape(-1))
+
+    def _decoded(self, stored: StoredTensor) -> NDArray[np.float32]:
+        if FORMATS[stored.format].block > 1:
+            raise self._quantized(stored)
+        shape = stored.shape or (1,)
+        return np.ascontiguousarray(FORMATS[stored.format].decode(stored.data, shape), np.float32)
+
+    def _quantized(self, stored: StoredTensor) -> UnsupportedQuantization:
+        return UnsupportedQuantization(
+            "a tensor that must hold floats is quantised",
+            path=self._path,
+            tensor=stored.name,
+            expected="F32, F16 or BF16",
+            found=stored.format,
+        )
 
     def _misshapen(self, stored: StoredTensor, expected: tuple[int, ...]) -> CorruptFile:
         return CorruptFile(
@@ -91,3 +181,24 @@ class Weights:
             expected=str(list(expected)),
             found=str(list(stored.shape)),
         )
+
+
+def _key(rows: Rows | None) -> tuple[Any, ...]:
+    if isinstance(rows, range):
+        return (rows.start, rows.stop)
+    return () if rows is None else (rows.tobytes(),)
+
+
+def _mxfp4(name: str, blocks: StoredTensor, scales: StoredTensor) -> StoredTensor:
+    """OpenAI's pair of tensors as blocks of format MXFP4.
+
+    Stored are codes [..., blocks, 16], values 2i and 2i + 1 in the low and high half of byte i, and exponents
+    [..., blocks]; a block of the format has the exponent first, then values i and i + 16 in byte i.
+    """
+    pairs = blocks.data.reshape(-1, 16)
+    codes = np.stack([pairs & 15, pairs >> 4], axis=-1).reshape(-1, 32)
+    packed = np.empty((len(pairs), 17), np.uint8)
+    packed[:, 0] = scales.data.reshape(-1)
+    packed[:, 1:] = codes[:, :16] | codes[:, 16:] << 4
+    shape = (*blocks.shape[:-2], blocks.shape[-2] * 32)
+    return StoredTensor(name, shape, "MXFP4", packed.reshape(-1))

@@ -1,0 +1,41 @@
+"""Pieces that several families share, with explicit arguments."""
+
+from .attention import (
+    Heads,
+    attend,
+    fused_qkv,
+    latent_attention,
+    project_qkv,
+    self_attention,
+)
+from .basic import ACTIVATIONS, Norm, head, linear, residual, windows
+from .ffn import ffn, fused_gated_ffn, gated_ffn
+from .moe import gated_experts, plain_experts, route
+from .recurrent import mamba, mamba2
+from .rotation import Rotation, rotation, sharpening
+
+__all__ = [
+    "ACTIVATIONS",
+    "Heads",
+    "Norm",
+    "Rotation",
+    "attend",
+    "ffn",
+    "fused_gated_ffn",
+    "fused_qkv",
+    "gated_experts",
+    "gated_ffn",
+    "head",
+    "latent_attention",
+    "linear",
+    "mamba",
+    "mamba2",
+    "plain_experts",
+    "project_qkv",
+    "residual",
+    "rotation",
+    "route",
+    "self_attention",
+    "sharpening",
+    "windows",
+]

@@ -1,0 +1,114 @@
+"""Norms, projections, residuals and the head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Literal
+
+from ...errors import UnsupportedArchitecture
+from ...graph import Graph, Value, Weight
+from ..weights import Rows, Weights
+
+ACTIVATIONS = {
+    "silu": "silu",
+    "swish": "silu",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu": "gelu_erf",
+    "relu": "relu",
+    "relu2": "relu2",
+}
+"""`hidden_act` of a config -> activation of `csrc/params/activation.h`."""
+
+
+def windows(layer_types: Sequence[str], window: int, layers: int, *, path: str) -> list[int]:
+    """Window of each layer: `window` for "sliding_attention", 0 (unlimited) for "full_attention"."""
+    unknown = set(layer_types) - {"full_attention", "sliding_attention"}
+    if unknown or len(layer_types) != layers:
+        raise UnsupportedArchitecture(
+            "layer_types",
+            path=path,
+            expected=f"{layers} of full_attention, sliding_attention",
+            found=str(list(layer_types)),
+        )
+    return [window if layer_type == "sliding_attention" else 0 for layer_type in layer_types]
+
+
+@dataclass(frozen=True)
+class Norm:
+    """How a family normalises: variance floor, and what is added to stored weights (1 where the file holds w - 1).
+
+    `kind` is "rms", or "layer" where the mean is subtracted and a bias may follow.
+    """
+
+    eps: float
+    weight_offset: float = 0.0
+    kind: Literal["rms", "layer"] = "rms"
+
+    def __call__(
+        self,
+        g: Graph,
+        x: Value,
+        w: Weights,
+        name: str | None,
+        *,
+        groups: int = 1,
+        shared: bool = True,
+        stage: str | None = None,
+    ) -> Value:
+        """Normalises x with `<name>.weight` and, where the file has one, `<name>.bias`; without a name, with neither.
+
+        `groups` parts of a row are normalised alone, with the same weights if `shared`, else each with its own.
+        """
+        width = x.width // groups
+        with g.stage(stage) if stage else nullcontext():
+            if name is None:
+                return self._normalise(g, x, None, None, groups)
+            if groups > 1 and not shared:
+                plain = self._normalise(g, x, None, None, groups)
+                return g.scale_columns(plain, w.vector(f"{name}.weight", x.width))
+            bias = w.optional_vector(f"{name}.bias", width) if self.kind == "layer" else None
+            return self._normalise(g, x, w.vector(f"{name}.weight", width), bias, groups)
+
+    def _normalise(self, g: Graph, x: Value, weight: Weight | None, bias: Weight | None, groups: int) -> Value:
+        offset = 0.0 if weight is None else self.weight_offset
+        if self.kind == "rms":
+            return g.rms_norm(x, weight, self.eps, weight_offset=offset, groups=groups)
+        return g.layer_norm(x, weight, bias, self.eps, weight_offset=offset, groups=groups)
+
+
+def linear(
+    g: Graph, x: Value, w: Weights, name: str, n_out: int, *, rows: Rows | None = None, transposed: bool = False
+) -> Value:
+    """x times `<name>.weight` plus, where the file has one, `<name>.bias`; `rows` and `transposed` as in Weights."""
+    weight = w.matrix(f"{name}.weight", n_out, x.width, rows=rows, transposed=transposed)
+    return g.linear(x, weight, w.optional_vector(f"{name}.bias", n_out, rows=rows))
+
+
+def residual(g: Graph, x: Value, mixed: Value, stage: str, *, factor: float = 1.0) -> Value:
+    """x + factor * mixed."""
+    with g.stage(stage):
+        return g.add(x, g.scale(mixed, factor))
+
+
+def head(
+    g: Graph,
+    x: Value,
+    w: Weights,
+    *,
+    norm: Norm,
+    embedding: Weight,
+    norm_name: str | None = "model.norm",
+    name: str = "lm_head",
+    scale: float = 1.0,
+    softcap: float = 0.0,
+) -> None:
+    """Final norm and logits of the wanted rows, times `scale`; without a tensor `name` the embedding is the head."""
+    with g.stage("logits"):
+        x = norm(g, g.take_rows(x), w, norm_name)
+        matrix = w.matrix(f"{name}.weight", *embedding.shape) if f"{name}.weight" in w else embedding
+        logits = g.linear(x, matrix, w.optional_vector(f"{name}.bias", embedding.shape[0]))
+        g.output = g.softcap(g.scale(logits, scale), softcap)
