@@ -1,1 +1,6 @@
-"""Runs language models from Python, on any CPU through SIMD and on Apple GPUs through Metal."""
+"""ferrule runs language models on any CPU and on Apple GPUs, from GGUF files and Hugging Face checkpoints."""
+
+from .errors import FerruleError
+from .model import Model, load
+
+__all__ = ["FerruleError", "Model", "load"]
