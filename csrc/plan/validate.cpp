@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace ferrule {
 
@@ -11,47 +12,69 @@ std::string text(uint64_t number) {
     return std::to_string(number);
 }
 
-// An empty string where the range lies within `size` bytes.
-std::string check_range(const char* what, const Operand& operand, uint64_t size) {
-    if (operand.offset <= size && operand.bytes <= size - operand.offset) return "";
-    return "bytes " + text(operand.offset) + " to " + text(operand.offset + operand.bytes) + " lie outside the " +
-           what + " of " + text(size) + " bytes";
-}
+// Where in a plan a check is made, and so may fail.
+class Place {
+  public:
+    explicit Place(std::string name) : name_(std::move(name)) {}
 
-std::string check_index(const char* what, uint32_t index, size_t count) {
-    if (index < count) return "";
-    return std::string(what) + " " + text(index) + " does not exist; the plan has " + text(count);
-}
+    Place operand(const char* operand) const { return Place(name_ + ": operand " + operand); }
 
-std::string check_alignment(const Operand& operand) {
-    if (operand.offset % kOperandAlignment == 0) return "";
-    return "offset " + text(operand.offset) + " is not a multiple of " + text(kOperandAlignment);
-}
+    [[noreturn]] void refuse(const std::string& problem) const { throw std::invalid_argument(name_ + ": " + problem); }
 
-std::string check_operand(const Operand& operand, const OperandInfo& info, const Plan& plan,
-                          std::span<const uint64_t> weight_bytes, uint64_t cache_bytes) {
+    void check_count(size_t found, const char* what, const char* op, size_t expected) const {
+        if (found != expected) refuse(text(found) + " " + what + "; " + op + " has " + text(expected));
+    }
+
+    void check_index(const char* what, uint32_t index, size_t count) const {
+        if (index >= count)
+            refuse(std::string(what) + " " + text(index) + " does not exist; the plan has " + text(count));
+    }
+
+    void check_range(const char* what, const Operand& operand, uint64_t size) const {
+        if (operand.offset > size || operand.bytes > size - operand.offset) {
+            refuse(text(operand.bytes) + " bytes from byte " + text(operand.offset) + " lie outside the " + what +
+                   " of " + text(size) + " bytes");
+        }
+    }
+
+    void check_alignment(const Operand& operand) const {
+        if (operand.offset % kOperandAlignment != 0) {
+            refuse("offset " + text(operand.offset) + " is not a multiple of " + text(kOperandAlignment));
+        }
+    }
+
+  private:
+    std::string name_;
+};
+
+void check_operand(const Place& place, const Operand& operand, const OperandInfo& info, const Plan& plan,
+                   std::span<const uint64_t> weight_bytes, uint64_t cache_bytes) {
     const bool written = info.access != Access::read;
-    std::string problem;
     switch (operand.kind) {
         case OperandKind::none:
-            return info.optional ? "" : "must be given";
+            if (!info.optional) place.refuse("absent, but not optional");
+            break;
         case OperandKind::weight:
-            if (written) return "is written and cannot be a weight";
-            problem = check_index("weight", operand.index, weight_bytes.size());
-            return problem.empty() ? check_range("weight", operand, weight_bytes[operand.index]) : problem;
+            if (written) place.refuse("written, so it cannot be a weight");
+            place.check_index("weight", operand.index, weight_bytes.size());
+            place.check_range("weight", operand, weight_bytes[operand.index]);
+            break;
         case OperandKind::arena:
-            problem = check_alignment(operand);
-            return problem.empty() ? check_range("arena", operand, plan.arena_bytes) : problem;
+            place.check_alignment(operand);
+            place.check_range("arena", operand, plan.arena_bytes);
+            break;
         case OperandKind::cache:
-            problem = check_alignment(operand);
-            return problem.empty() ? check_range("cache", operand, cache_bytes) : problem;
+            place.check_alignment(operand);
+            place.check_range("cache", operand, cache_bytes);
+            break;
         case OperandKind::input:
-            if (written) return "is written and cannot be an input";
-            return check_index("input", operand.index, plan.n_inputs);
+            if (written) place.refuse("written, so it cannot be an input");
+            place.check_index("input", operand.index, plan.n_inputs);
+            break;
         case OperandKind::output:
-            return check_index("output", operand.index, plan.n_outputs);
+            place.check_index("output", operand.index, plan.n_outputs);
+            break;
     }
-    return "has an unknown kind";
 }
 
 }  // namespace
@@ -61,19 +84,12 @@ void validate(const Plan& plan, std::span<const OpSignature* const> signatures, 
     for (size_t i = 0; i < plan.launches.size(); ++i) {
         const Launch& launch = plan.launches[i];
         const OpSignature& signature = *signatures[i];
-        const std::string where = "launch " + text(i) + " (" + launch.kernel + "): ";
-        if (launch.operands.size() != signature.operands.size()) {
-            throw std::invalid_argument(where + text(launch.operands.size()) + " operands; " + signature.op + " has " +
-                                        text(signature.operands.size()));
-        }
-        if (launch.params_bytes != signature.params_bytes) {
-            throw std::invalid_argument(where + text(launch.params_bytes) + " bytes of parameters; " + signature.op +
-                                        " has " + text(signature.params_bytes));
-        }
+        const Place place("launch " + text(i) + " (" + launch.kernel + ")");
+        place.check_count(launch.operands.size(), "operands", signature.op, signature.operands.size());
+        place.check_count(launch.params_bytes, "bytes of parameters", signature.op, signature.params_bytes);
         for (size_t j = 0; j < launch.operands.size(); ++j) {
             const OperandInfo& info = signature.operands[j];
-            const std::string problem = check_operand(launch.operands[j], info, plan, weight_bytes, cache_bytes);
-            if (!problem.empty()) throw std::invalid_argument(where + "operand " + info.name + " " + problem);
+            check_operand(place.operand(info.name), launch.operands[j], info, plan, weight_bytes, cache_bytes);
         }
     }
 }

@@ -1,0 +1,140 @@
+// Runs single kernels for tests that live in another process: of another instruction set, or built with a sanitizer.
+//
+// Everything is little-endian; `bytes` are a u64 length and that many bytes.
+// At the start it writes: u32 sanitized (0 or 1), u32 n_targets, then bytes (a name) per target.
+// A request: bytes target, bytes kernel, bytes params, bytes {u32 rows, tokens, rows, sequences, has_split},
+//     bytes {u32 begin, end}[] (the split), bytes {i64 buffer, offset}[] (operands; buffer -1 = absent),
+//     bytes per buffer, and empty bytes at the end.
+// The reply: u32 0, u32 items, bytes per buffer; or u32 1, bytes message.
+// Each buffer is an allocation of exactly its size, aligned to 64 bytes. It ends with its input.
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "../executors/run_kernel.h"
+#include "../executors/targets.h"
+
+namespace ferrule::cpu {
+namespace {
+
+void read_exactly(void* data, size_t size) {
+    if (std::fread(data, 1, size, stdin) != size) throw std::runtime_error("the request ends early");
+}
+
+void write_exactly(const void* data, size_t size) {
+    if (std::fwrite(data, 1, size, stdout) != size) throw std::runtime_error("the reply cannot be written");
+}
+
+void write_u32(uint32_t value) {
+    write_exactly(&value, sizeof value);
+}
+
+void write_bytes(const void* data, uint64_t size) {
+    write_exactly(&size, sizeof size);
+    write_exactly(data, size);
+}
+
+class Buffer {
+  public:
+    static constexpr std::align_val_t kAlignment{64};
+
+    explicit Buffer(size_t size) : data_(static_cast<std::byte*>(::operator new(size, kAlignment))), size_(size) {}
+    Buffer(Buffer&& other) noexcept : data_(other.data_), size_(other.size_) { other.data_ = nullptr; }
+    Buffer& operator=(Buffer&&) = delete;
+    ~Buffer() { ::operator delete(data_, kAlignment); }
+
+    std::byte* data() const { return data_; }
+    size_t size() const { return size_; }
+
+    template <class T>
+    std::vector<T> as() const {
+        std::vector<T> values(size_ / sizeof(T));
+        if (size_ > 0) std::memcpy(values.data(), data_, size_);
+        return values;
+    }
+
+    std::string text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+
+  private:
+    std::byte* data_;
+    size_t size_;
+};
+
+Buffer read_bytes() {
+    uint64_t size = 0;
+    read_exactly(&size, sizeof size);
+    Buffer buffer(size);
+    read_exactly(buffer.data(), size);
+    return buffer;
+}
+
+struct OperandPlace {
+    int64_t buffer;
+    int64_t offset;
+};
+
+void answer(const std::string& target) {
+    const std::string kernel_name = read_bytes().text();
+    const Buffer params = read_bytes();
+    const std::vector<uint32_t> numbers = read_bytes().as<uint32_t>();
+    const std::vector<ItemRange> split = read_bytes().as<ItemRange>();
+    const std::vector<OperandPlace> places = read_bytes().as<OperandPlace>();
+    std::vector<Buffer> buffers;
+    for (Buffer buffer = read_bytes(); buffer.size() > 0; buffer = read_bytes()) buffers.push_back(std::move(buffer));
+
+    std::vector<void*> operands;
+    for (const OperandPlace& place : places) {
+        operands.push_back(place.buffer < 0 ? nullptr : buffers.at(place.buffer).data() + place.offset);
+    }
+    uint32_t items = 0;
+    try {
+        const bool has_split = numbers.at(4) != 0;
+        items = run_kernel(find_target(target).kernel(kernel_name), operands, {params.data(), params.size()},
+                           numbers[0], {numbers[1], numbers[2], numbers[3]},
+                           has_split ? std::optional<std::span<const ItemRange>>(split) : std::nullopt);
+    } catch (const std::invalid_argument& error) {
+        write_u32(1);
+        write_bytes(error.what(), std::strlen(error.what()));
+        return;
+    }
+    write_u32(0);
+    write_u32(items);
+    for (const Buffer& buffer : buffers) write_bytes(buffer.data(), buffer.size());
+}
+
+void serve() {
+    std::vector<const char*> names;
+    for (const Target& target : all_targets()) {
+        if (target.supported()) names.push_back(target.name);
+    }
+    write_u32(FERRULE_SANITIZED);
+    write_u32(static_cast<uint32_t>(names.size()));
+    for (const char* name : names) write_bytes(name, std::strlen(name));
+    std::fflush(stdout);
+
+    uint64_t size = 0;
+    while (std::fread(&size, 1, sizeof size, stdin) == sizeof size) {
+        std::string target(size, '\0');
+        read_exactly(target.data(), size);
+        answer(target);
+        std::fflush(stdout);
+    }
+}
+
+}  // namespace
+}  // namespace ferrule::cpu
+
+int main() {
+    try {
+        ferrule::cpu::serve();
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "kernel_runner: %s\n", error.what());
+        return 1;
+    }
+    return 0;
+}
