@@ -104,6 +104,12 @@ class Config(Mapping[str, Any]):
         low, high = (float(v["__float__"]) if isinstance(v, Mapping) else float(v) for v in values)
         return low, high
 
+    def replaced(self, key: str, value: Any) -> Config:
+        """The same config with another value of `key`; reading it counts as reading this one."""
+        other = Config({**self._values, key: value}, container=self.container, path=self.path)
+        other._read = self._read
+        return other
+
     def section(self, key: str) -> Config:
         """A nested config, such as `text_config`."""
         values = self[key]

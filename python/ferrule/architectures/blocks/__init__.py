@@ -10,7 +10,7 @@ from .attention import (
 )
 from .basic import ACTIVATIONS, Norm, head, linear, residual, windows
 from .ffn import ffn, fused_gated_ffn, gated_ffn
-from .moe import gated_experts, plain_experts, route
+from .moe import gated_experts, mix_gated, plain_experts, route
 from .recurrent import mamba, mamba2
 from .rotation import Rotation, rotation, sharpening
 
@@ -30,6 +30,7 @@ __all__ = [
     "linear",
     "mamba",
     "mamba2",
+    "mix_gated",
     "plain_experts",
     "project_qkv",
     "residual",

@@ -110,18 +110,22 @@ def self_attention(
     norm_names: tuple[str, str] = ("q_norm", "k_norm"),
     whole_rows: bool = False,
     output: str = "o_proj",
+    clip: float = 0.0,
     sharpen: Callable[[Value], Value] = lambda q: q,
 ) -> Value:
     """Grouped-query attention over a new cache layer -> [tokens, hidden]. Biases are used where the file has them.
 
     `scale` is 1 / sqrt(dim) by default. `qk_norm` normalises queries and keys before the rotation, per head or, with
-    `whole_rows`, over all heads together. `sharpen` is applied to normalised queries.
+    `whole_rows`, over all heads together. `clip` limits what norms make of q and k, and v; `sharpen` is applied to q.
     """
     q, k, v = project_qkv(g, x, w, heads)
     if qk_norm is not None:
         with g.stage("qk norm"):
             q = qk_norm(g, q, w, norm_names[0], groups=1 if whole_rows else heads.q)
             k = qk_norm(g, k, w, norm_names[1], groups=1 if whole_rows else heads.kv)
+    if clip:
+        with g.stage("qkv clip"):
+            q, k, v = g.clamp(q, clip), g.clamp(k, clip), g.clamp(v, clip)
     scale = heads.dim**-0.5 if scale is None else scale
     mixed = attend(g, sharpen(q), k, v, heads, scale=scale, rotation=rotation, window=window, softcap=softcap)
     with g.stage("attention output"):

@@ -1,0 +1,181 @@
+"""Gemma 4, text: dense, experts beside a dense FFN, and the small models' per-layer embeddings and shared caches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from ..graph import CacheLayer, Graph, Value
+from . import blocks
+from .config import Config
+from .weights import Weights
+
+MODEL_TYPES = ("gemma4_text", "gemma4", "gemma4_unified", "gemma4_unified_text")
+ARCHITECTURES = (
+    "Gemma4ForCausalLM",
+    "Gemma4ForConditionalGeneration",
+    "Gemma4UnifiedForConditionalGeneration",
+)
+IGNORED_TENSORS = (r"(vision|audio)_tower\.", r"embed_(vision|audio)\.", r"vision_embedder\.")
+
+
+def build(g: Graph, c: Config, w: Weights) -> None:
+    """Records the forward pass."""
+    hidden, layers = c.integer("hidden_size"), c.integer("num_hidden_layers")
+    norm = blocks.Norm(c.number("rms_norm_eps", 1e-6))
+    c.expect("attention_bias", False)
+    if c.get("use_bidirectional_attention") != "vision":  # images only, and there are none in text
+        c.expect("use_bidirectional_attention", None)
+    types = c.get("layer_types") or [
+        "full_attention" if (i + 1) % 6 == 0 or i == layers - 1 else "sliding_attention" for i in range(layers)
+    ]
+    windows = blocks.windows(types, c.integer("sliding_window", 512), layers, path=c.path)
+    heads = [layer_heads(c, i, kind) for i, kind in enumerate(types)]
+    rotations = {
+        kind: blocks.rotation(g, c, w, head_dim=heads[types.index(kind)].dim, pairing="half", layer_type=kind)
+        for kind in sorted(set(types))
+    }
+    first_shared = layers - c.integer("num_kv_shared_layers", 0)
+    wide, ffn = c.get("use_double_wide_mlp", False), c.integer("intermediate_size")
+    has_experts = c.get("enable_moe_block", False)
+    c.ignore("num_experts", "top_k_experts", "moe_intermediate_size")  # where there are none
+
+    embedding = w.matrix("model.embed_tokens.weight", c.integer("vocab_size"), hidden)
+    x = g.embedding(embedding, scale=math.sqrt(hidden))
+    per_layer = per_layer_inputs(g, x, c, w.at("model"), layers)
+    caches: dict[str, CacheLayer] = {}
+    for i, kind in enumerate(types):
+        layer, shared = w.at(f"model.layers.{i}"), i >= first_shared
+        with g.layer(i):
+            h = norm(g, x, layer, "input_layernorm", stage="attention norm")
+            cache = caches[kind] if shared else None
+            h, caches[kind] = attention(g, h, layer.at("self_attn"), heads[i], norm, rotations[kind], windows[i], cache)
+            h = norm(g, h, layer, "post_attention_layernorm", stage="attention post norm")
+            x = blocks.residual(g, x, h, "attention residual")
+            width = 2 * ffn if wide and shared else ffn
+            h = feed_forward(g, x, c, layer, norm, width=width, has_experts=has_experts)
+            x = blocks.residual(g, x, h, "ffn residual")
+            if per_layer is not None:
+                h = per_layer_update(g, x, per_layer, i, c, layer, norm)
+                x = blocks.residual(g, x, h, "per-layer residual")
+            with g.stage("layer scalar"):
+                x = g.scale(x, layer.scalar("layer_scalar"))
+    softcap = c.number("final_logit_softcapping", 0.0)
+    blocks.head(g, x, w, norm=norm, embedding=embedding, softcap=softcap)
+
+
+def layer_heads(c: Config, i: int, kind: str) -> blocks.Heads:
+    """Heads of layer i: global layers may have wider ones and, if keys are values too, fewer key/value heads."""
+    heads = blocks.Heads.read(c)
+    dim, kv = c.integer("global_head_dim", heads.dim), c.integer("num_global_key_value_heads", heads.kv)
+    kv = kv if c.get("attention_k_eq_v", False) else heads.kv
+    overrides = c.get("per_layer_config")
+    if overrides is not None:
+        own = Config(overrides.get(str(i), {}), container=c.container, path=c.path)
+        dim, kv = own.integer("head_dim", heads.dim), own.integer("num_key_value_heads", heads.kv)
+        own.refuse_unread()
+    elif kind == "sliding_attention":
+        return heads
+    return replace(heads, kv=kv, dim=dim)
+
+
+def attention(
+    g: Graph,
+    x: Value,
+    w: Weights,
+    heads: blocks.Heads,
+    norm: blocks.Norm,
+    rotation: blocks.Rotation,
+    window: int,
+    cache: CacheLayer | None,
+) -> tuple[Value, CacheLayer]:
+    """Attention over a new cache layer or the given one of an earlier layer; values are keys where there is no v_proj."""
+    with g.stage("qkv"):
+        q = blocks.linear(g, x, w, "q_proj", heads.q * heads.dim)
+    with g.stage("qk norm"):
+        q = norm(g, q, w, "q_norm", groups=heads.q)
+    with g.stage("rope"):
+        q = rotation(g, q, heads.dim)
+    if cache is not None:
+        w.ignore("k_proj.weight", "v_proj.weight", "k_norm.weight")
+    else:
+        with g.stage("qkv"):
+            k = v = blocks.linear(g, x, w, "k_proj", heads.kv * heads.dim)
+            if "v_proj.weight" in w:
+                v = blocks.linear(g, x, w, "v_proj", heads.kv * heads.dim)
+        with g.stage("qk norm"):
+            k = norm(g, k, w, "k_norm", groups=heads.kv)
+            v = norm(g, v, w, None, groups=heads.kv)
+        with g.stage("rope"):
+            k = rotation(g, k, heads.dim)
+        cache = g.cache(heads.kv, heads.dim, heads.dim, window)
+        with g.stage("kv append"):
+            g.kv_append(cache, k, v)
+    with g.stage("attention"):
+        mixed = g.attention(q, cache, scale=1.0, window=window)
+    with g.stage("attention output"):
+        return blocks.linear(g, mixed, w, "o_proj", x.width), cache
+
+
+def feed_forward(
+    g: Graph, x: Value, c: Config, w: Weights, norm: blocks.Norm, *, width: int, has_experts: bool
+) -> Value:
+    """The dense FFN and, beside it, experts whose router sees the residual stream itself."""
+    activation = c.choice("hidden_activation", blocks.ACTIVATIONS, "gelu_pytorch_tanh")
+    h = norm(g, x, w, "pre_feedforward_layernorm", stage="ffn norm")
+    h = blocks.gated_ffn(g, h, w.at("mlp"), width=width, activation=activation)
+    if has_experts:
+        experts, expert_width = c.integer("num_experts"), c.integer("moe_intermediate_size")
+        h = norm(g, h, w, "post_feedforward_layernorm_1", stage="ffn post norm")
+        router = w.at("router")
+        with g.stage("router"):
+            scale = g.constant("router scale", router.array("scale", x.width) * x.width**-0.5)
+            scaled = g.rms_norm(x, scale, norm.eps)
+        routes = blocks.route(
+            g,
+            scaled,
+            router,
+            experts,
+            name="proj",
+            k=c.integer("top_k_experts"),
+            scoring="softmax",
+            normalize=True,
+            expert_scale=router.vector("per_expert_scale", experts),
+        )
+        e = norm(g, x, w, "pre_feedforward_layernorm_2", stage="experts norm")
+        e = blocks.gated_experts(
+            g, e, routes, w.at("experts"), experts=experts, width=expert_width, activation=activation
+        )
+        e = norm(g, e, w, "post_feedforward_layernorm_2", stage="experts post norm")
+        h = blocks.residual(g, h, e, "expert sum")
+    return norm(g, h, w, "post_feedforward_layernorm", stage="ffn post norm")
+
+
+def per_layer_inputs(g: Graph, x: Value, c: Config, w: Weights, layers: int) -> Value | None:
+    """A small embedding of each token for each layer [tokens, layers * width], mixed with a projection of x."""
+    width = c.integer("hidden_size_per_layer_input", 0)
+    vocabulary = c.integer("vocab_size_per_layer_input", 0)
+    if not width:
+        return None
+    with g.stage("per-layer inputs"):
+        table = w.matrix("embed_tokens_per_layer.weight", vocabulary, layers * width)
+        tokens = g.embedding(table, scale=math.sqrt(width))
+        context = blocks.linear(g, x, w, "per_layer_model_projection", layers * width)
+        context = g.scale(context, x.width**-0.5)
+        norm = blocks.Norm(c.number("rms_norm_eps", 1e-6))
+        context = norm(g, context, w, "per_layer_projection_norm", groups=layers)
+        return g.scale(g.add(tokens, context), np.sqrt(0.5))
+
+
+def per_layer_update(g: Graph, x: Value, per_layer: Value, i: int, c: Config, w: Weights, norm: blocks.Norm) -> Value:
+    """What layer i makes of its part of the per-layer inputs, gated by the stream."""
+    width = c.integer("hidden_size_per_layer_input")
+    activation = c.choice("hidden_activation", blocks.ACTIVATIONS, "gelu_pytorch_tanh")
+    with g.stage("per-layer gate"):
+        gate = blocks.linear(g, x, w, "per_layer_input_gate", width)
+        mixed = g.gated_activation(gate, g.take_columns(per_layer, i * width, width), activation)
+    with g.stage("per-layer projection"):
+        mixed = blocks.linear(g, mixed, w, "per_layer_projection", x.width)
+    return norm(g, mixed, w, "post_per_layer_input_norm", stage="per-layer norm")

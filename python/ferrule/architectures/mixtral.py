@@ -1,0 +1,50 @@
+"""Mixtral: Llama attention with a mixture of experts in place of the FFN."""
+
+from __future__ import annotations
+
+from ..graph import Graph
+from . import blocks
+from .config import Config
+from .weights import Weights
+
+MODEL_TYPES = ("mixtral",)
+ARCHITECTURES = ("MixtralForCausalLM",)
+IGNORED_TENSORS = (r"rotary_emb\.inv_freq$",)
+
+
+def build(g: Graph, c: Config, w: Weights) -> None:
+    """Records the forward pass."""
+    hidden, heads = c.integer("hidden_size"), blocks.Heads.read(c)
+    experts, chosen = c.integer("num_local_experts"), c.integer("num_experts_per_tok")
+    ffn, vocabulary = c.integer("intermediate_size"), c.integer("vocab_size")
+    activation = c.choice("hidden_act", blocks.ACTIVATIONS, "silu")
+    norm = blocks.Norm(c.number("rms_norm_eps", 1e-5))
+    window = c.integer("sliding_window", 0)
+    c.ignore("router_jitter_noise")  # in training only
+
+    # Converters to GGUF permute the rows of q and k of this family, so that pairs become neighbours.
+    pairing = "adjacent" if c.container == "gguf" else "half"
+    rotation = blocks.rotation(g, c, w, head_dim=heads.dim, pairing=pairing, theta=1e6)
+    embedding = w.matrix("model.embed_tokens.weight", vocabulary, hidden)
+    x = g.embedding(embedding)
+    for i in range(c.integer("num_hidden_layers")):
+        layer = w.at(f"model.layers.{i}")
+        moe = layer.at("block_sparse_moe")
+        with g.layer(i):
+            h = norm(g, x, layer, "input_layernorm", stage="attention norm")
+            h = blocks.self_attention(g, h, layer.at("self_attn"), heads, rotation=rotation, window=window)
+            x = blocks.residual(g, x, h, "attention residual")
+            h = norm(g, x, layer, "post_attention_layernorm", stage="ffn norm")
+            routes = blocks.route(g, h, moe, experts, k=chosen, scoring="softmax", normalize=True)
+            h = blocks.gated_experts(
+                g,
+                h,
+                routes,
+                moe.at("experts"),
+                experts=experts,
+                width=ffn,
+                activation=activation,
+                names=("w1", "w3", "w2"),
+            )
+            x = blocks.residual(g, x, h, "ffn residual")
+    blocks.head(g, x, w, norm=norm, embedding=embedding)
