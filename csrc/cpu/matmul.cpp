@@ -145,7 +145,7 @@ void tile_rows(const KernelArgs& args, const Panel& panel, uint32_t j, uint32_t 
         rows[t] = q8_row_at(x + size_t{first + min_u32(t, count - 1)} * q8_row::row_bytes(k), k);
     }
     if constexpr (Unpack::kOffset != 0) find_corrections<Unpack>(rows, T, groups, panel.corrections);
-    f32x16 sums[T];
+    f32x16 sums[T] = {};
     tile<Unpack, T>(panel, rows, groups, sums);
     const Epilogue epilogue(args);
     for (uint32_t t = 0; t < count; ++t) epilogue.finish(first + t, j, min_u32(n - j, kPanelRows), sums[t]);
