@@ -99,7 +99,7 @@ def attention(
     with g.stage("rope"):
         q = rotation(g, q, heads.dim)
     if cache is not None:
-        w.ignore("k_proj.weight", "v_proj.weight", "k_norm.weight")
+        w.ignore("k_proj", "v_proj", "k_norm")
     else:
         with g.stage("qkv"):
             k = v = blocks.linear(g, x, w, "k_proj", heads.kv * heads.dim)

@@ -113,8 +113,10 @@ class Weights:
         return float(self.array(name, 1)[0])
 
     def ignore(self, *names: str) -> None:
-        """Marks tensors as used that may be in the file and have no part in the forward pass."""
-        self._used.update(self._prefix + name for name in names)
+        """Marks tensors of these names, and those below them, as used: they have no part in the forward pass."""
+        for name in names:
+            whole = self._prefix + name
+            self._used.update(n for n in self._tensors if n == whole or n.startswith(f"{whole}."))
 
     def refuse_unused(self, ignored: Iterable[str]) -> None:
         """Raises for tensors that nobody asked for, save those whose name matches one of the `ignored` patterns."""
