@@ -94,6 +94,9 @@ TABLE: Mapping[str, Row] = {
 
 def choose(op: Op, target: Target, *, row_classes: Mapping[Any, RowClass], kv_dtype: str) -> Launch:
     """The launch that serves `op`. Raises UnsupportedOp naming op, layer and kernel where the CPU target has none."""
+    where = f"layer {op.layer}, " if op.layer is not None else ""
+    if op.kind not in TABLE:
+        raise UnsupportedOp(f"no kernel of target {target.name} serves op {op.kind} ({where}stage {op.stage})")
     row = TABLE[op.kind]
     rows = op.out.shape[0] if op.out else _value_rows(op)
     matrix = op.operands.get("weight" if op.kind == "linear" else "table")
@@ -103,7 +106,6 @@ def choose(op: Op, target: Target, *, row_classes: Mapping[Any, RowClass], kv_dt
         mat="matvec" if row_classes[rows] == "few_rows" else "matmul",
     )
     if kernel not in target.kernels and target.backend == "cpu":
-        where = f"layer {op.layer}, " if op.layer is not None else ""
         raise UnsupportedOp(f"target {target.name} has no kernel {kernel} for op {op.kind} ({where}stage {op.stage})")
     operands = dict(op.operands) if op.out is None else {**op.operands, "out": op.out}
     return Launch(kernel, row.signature, operands, row.params(op), rows, op.stage, op.layer)
