@@ -1,5 +1,6 @@
 """Pieces that several families share, with explicit arguments."""
 
+from .alibi import alibi_slopes
 from .attention import (
     Heads,
     attend,
@@ -19,6 +20,7 @@ __all__ = [
     "Heads",
     "Norm",
     "Rotation",
+    "alibi_slopes",
     "attend",
     "ffn",
     "fused_gated_ffn",

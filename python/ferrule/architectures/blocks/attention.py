@@ -109,6 +109,7 @@ def self_attention(
     qk_norm: Norm | None = None,
     norm_names: tuple[str, str] = ("q_norm", "k_norm"),
     whole_rows: bool = False,
+    shared_norms: bool = True,
     output: str = "o_proj",
     clip: float = 0.0,
     sharpen: Callable[[Value], Value] = lambda q: q,
@@ -121,8 +122,9 @@ def self_attention(
     q, k, v = project_qkv(g, x, w, heads)
     if qk_norm is not None:
         with g.stage("qk norm"):
-            q = qk_norm(g, q, w, norm_names[0], groups=1 if whole_rows else heads.q)
-            k = qk_norm(g, k, w, norm_names[1], groups=1 if whole_rows else heads.kv)
+            q_groups, k_groups = (1, 1) if whole_rows else (heads.q, heads.kv)
+            q = qk_norm(g, q, w, norm_names[0], groups=q_groups, shared=shared_norms)
+            k = qk_norm(g, k, w, norm_names[1], groups=k_groups, shared=shared_norms)
     if clip:
         with g.stage("qkv clip"):
             q, k, v = g.clamp(q, clip), g.clamp(k, clip), g.clamp(v, clip)
