@@ -1,7 +1,5 @@
 // BF16: the upper half of a float32.
 #pragma once
-#include <stdint.h>
-
 #include "float16.h"
 
 namespace ferrule::formats {
@@ -12,8 +10,10 @@ struct BF16 {
 };
 static_assert(sizeof(BF16) == 2);
 
+#ifndef __METAL_VERSION__
 static inline void decode(const BF16& block, float* out) {
     out[0] = bf16_to_f32(block.value);
 }
+#endif
 
 }  // namespace ferrule::formats

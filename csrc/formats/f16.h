@@ -1,7 +1,5 @@
 // F16: IEEE half precision.
 #pragma once
-#include <stdint.h>
-
 #include "float16.h"
 
 namespace ferrule::formats {
@@ -12,8 +10,10 @@ struct F16 {
 };
 static_assert(sizeof(F16) == 2);
 
+#ifndef __METAL_VERSION__
 static inline void decode(const F16& block, float* out) {
     out[0] = f16_to_f32(block.value);
 }
+#endif
 
 }  // namespace ferrule::formats

@@ -1,6 +1,6 @@
 // F32: values as they are.
 #pragma once
-#include <stdint.h>
+#include "float16.h"
 
 namespace ferrule::formats {
 
@@ -10,8 +10,10 @@ struct F32 {
 };
 static_assert(sizeof(F32) == 4);
 
+#ifndef __METAL_VERSION__
 static inline void decode(const F32& block, float* out) {
     out[0] = block.value;
 }
+#endif
 
 }  // namespace ferrule::formats

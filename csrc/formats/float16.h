@@ -1,5 +1,7 @@
 // Scalar conversions between float32 and the 16-bit floats that weights are stored in.
+// Metal has them, and integers of fixed width, built in.
 #pragma once
+#ifndef __METAL_VERSION__
 #include <stdint.h>
 
 namespace ferrule::formats {
@@ -31,3 +33,4 @@ static inline float bf16_to_f32(uint16_t h) {
 }
 
 }  // namespace ferrule::formats
+#endif

@@ -1,7 +1,5 @@
 // Q4_0: 32 values, value = scale * (code - 8); byte i holds codes i (low nibble) and i + 16.
 #pragma once
-#include <stdint.h>
-
 #include "float16.h"
 
 namespace ferrule::formats {
@@ -13,6 +11,7 @@ struct Q4_0 {
 };
 static_assert(sizeof(Q4_0) == 18);
 
+#ifndef __METAL_VERSION__
 static inline void decode(const Q4_0& block, float* out) {
     const float scale = f16_to_f32(block.scale);
     for (int i = 0; i < 16; ++i) {
@@ -20,5 +19,6 @@ static inline void decode(const Q4_0& block, float* out) {
         out[i + 16] = scale * static_cast<float>((block.codes[i] >> 4) - 8);
     }
 }
+#endif
 
 }  // namespace ferrule::formats

@@ -1,7 +1,5 @@
 // Q4_1: 32 values, value = scale * code + minimum; byte i holds codes i (low nibble) and i + 16.
 #pragma once
-#include <stdint.h>
-
 #include "float16.h"
 
 namespace ferrule::formats {
@@ -14,6 +12,7 @@ struct Q4_1 {
 };
 static_assert(sizeof(Q4_1) == 20);
 
+#ifndef __METAL_VERSION__
 static inline void decode(const Q4_1& block, float* out) {
     const float scale = f16_to_f32(block.scale), minimum = f16_to_f32(block.minimum);
     for (int i = 0; i < 16; ++i) {
@@ -21,5 +20,6 @@ static inline void decode(const Q4_1& block, float* out) {
         out[i + 16] = scale * static_cast<float>(block.codes[i] >> 4) + minimum;
     }
 }
+#endif
 
 }  // namespace ferrule::formats

@@ -1,8 +1,6 @@
 // Q4_K: 256 values in 8 groups of 32, value = scale * scales[g] * code - minimum * minimums[g].
 // Each 32 bytes of codes hold two groups: the low nibbles, then the high ones.
 #pragma once
-#include <stdint.h>
-
 #include "float16.h"
 #include "k_scales.h"
 
@@ -17,6 +15,7 @@ struct Q4_K {
 };
 static_assert(sizeof(Q4_K) == 144);
 
+#ifndef __METAL_VERSION__
 static inline void decode(const Q4_K& block, float* out) {
     const float scale = f16_to_f32(block.scale), minimum = f16_to_f32(block.minimum);
     for (int g = 0; g < 8; ++g) {
@@ -28,5 +27,6 @@ static inline void decode(const Q4_K& block, float* out) {
         }
     }
 }
+#endif
 
 }  // namespace ferrule::formats

@@ -1,8 +1,6 @@
 // Q5_0: 32 values, value = scale * (code - 16). Byte i of low holds the low four bits of codes i and i + 16, bit i of
 // high (little endian) the fifth bit of code i.
 #pragma once
-#include <stdint.h>
-
 #include "float16.h"
 
 namespace ferrule::formats {
@@ -15,6 +13,7 @@ struct Q5_0 {
 };
 static_assert(sizeof(Q5_0) == 22);
 
+#ifndef __METAL_VERSION__
 static inline void decode(const Q5_0& block, float* out) {
     const float scale = f16_to_f32(block.scale);
     for (int i = 0; i < 32; ++i) {
@@ -23,5 +22,6 @@ static inline void decode(const Q5_0& block, float* out) {
         out[i] = scale * static_cast<float>((low | high << 4) - 16);
     }
 }
+#endif
 
 }  // namespace ferrule::formats

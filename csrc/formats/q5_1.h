@@ -1,7 +1,5 @@
 // Q5_1: 32 values, value = scale * code + minimum; codes as in Q5_0.
 #pragma once
-#include <stdint.h>
-
 #include "float16.h"
 
 namespace ferrule::formats {
@@ -15,6 +13,7 @@ struct Q5_1 {
 };
 static_assert(sizeof(Q5_1) == 24);
 
+#ifndef __METAL_VERSION__
 static inline void decode(const Q5_1& block, float* out) {
     const float scale = f16_to_f32(block.scale), minimum = f16_to_f32(block.minimum);
     for (int i = 0; i < 32; ++i) {
@@ -23,5 +22,6 @@ static inline void decode(const Q5_1& block, float* out) {
         out[i] = scale * static_cast<float>(low | high << 4) + minimum;
     }
 }
+#endif
 
 }  // namespace ferrule::formats

@@ -1,7 +1,5 @@
 // Q5_K: as Q4_K, with the fifth bit of value i of group g in bit g of high[i].
 #pragma once
-#include <stdint.h>
-
 #include "float16.h"
 #include "k_scales.h"
 
@@ -17,6 +15,7 @@ struct Q5_K {
 };
 static_assert(sizeof(Q5_K) == 176);
 
+#ifndef __METAL_VERSION__
 static inline void decode(const Q5_K& block, float* out) {
     const float scale = f16_to_f32(block.scale), minimum = f16_to_f32(block.minimum);
     for (int g = 0; g < 8; ++g) {
@@ -29,5 +28,6 @@ static inline void decode(const Q5_K& block, float* out) {
         }
     }
 }
+#endif
 
 }  // namespace ferrule::formats

@@ -2,8 +2,6 @@
 // low: the low nibbles are values 0-63, the high ones 64-127; and 32 bytes of high: two bits each of values i, i + 32,
 // i + 64, i + 96.
 #pragma once
-#include <stdint.h>
-
 #include "float16.h"
 
 namespace ferrule::formats {
@@ -17,6 +15,7 @@ struct Q6_K {
 };
 static_assert(sizeof(Q6_K) == 210);
 
+#ifndef __METAL_VERSION__
 static inline void decode(const Q6_K& block, float* out) {
     const float scale = f16_to_f32(block.scale);
     for (int i = 0; i < 256; ++i) {
@@ -27,5 +26,6 @@ static inline void decode(const Q6_K& block, float* out) {
         out[i] = group_scale * static_cast<float>((low | high << 4) - 32);
     }
 }
+#endif
 
 }  // namespace ferrule::formats

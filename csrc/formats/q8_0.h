@@ -1,7 +1,5 @@
 // Q8_0: 32 values, value = scale * code.
 #pragma once
-#include <stdint.h>
-
 #include "float16.h"
 
 namespace ferrule::formats {
@@ -13,9 +11,11 @@ struct Q8_0 {
 };
 static_assert(sizeof(Q8_0) == 34);
 
+#ifndef __METAL_VERSION__
 static inline void decode(const Q8_0& block, float* out) {
     const float scale = f16_to_f32(block.scale);
     for (int i = 0; i < 32; ++i) out[i] = scale * static_cast<float>(block.codes[i]);
 }
+#endif
 
 }  // namespace ferrule::formats

@@ -1,9 +1,11 @@
 // activation: out = act(x). x, out: f32 [rows, width].
 #pragma once
+#include "metal_dispatch.h"
 #include "signature.h"
 
 namespace ferrule {
-// silu: x * sigmoid(x); gelu_tanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); gelu_erf: 0.5 x (1 + erf(x / sqrt 2)).
+// silu: x * sigmoid(x); gelu_tanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); gelu_erf: 0.5 x (1 + erf(x / sqrt
+// 2)).
 enum class Activation : uint32_t { silu = 0, gelu_tanh = 1, gelu_erf = 2, relu = 3, relu2 = 4 };
 
 #ifndef __METAL_VERSION__
@@ -23,16 +25,22 @@ struct UnaryActivation {
     uint32_t activation;
 };
 
-#ifndef __METAL_VERSION__
 namespace activation {
+
 enum Operand { x, out };
+enum Constant { fc_activation };
+
+#ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(UnaryActivation, width)},
                                         {"activation", FieldType::u32, offsetof(UnaryActivation, activation)}};
-inline constexpr OperandInfo operands[] = {
-    {"x", Access::read},
-    {"out", Access::write}};
+inline constexpr OperandInfo operands[] = {{"x", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"activation", sizeof(UnaryActivation), fields, operands};
-}  // namespace activation
+
+inline constexpr MetalDispatch metal_dispatch(const UnaryActivation& params, const LaunchSizes& sizes) {
+    return elementwise_dispatch(params.width, sizes);
+}
 #endif
+
+}  // namespace activation
 
 }  // namespace ferrule

@@ -1,5 +1,6 @@
 // add: out = a + b. a, b, out: f32 [rows, width].
 #pragma once
+#include "metal_dispatch.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -8,16 +9,20 @@ struct Add {
     uint32_t width;
 };
 
-#ifndef __METAL_VERSION__
 namespace add {
+
 enum Operand { a, b, out };
+
+#ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(Add, width)}};
-inline constexpr OperandInfo operands[] = {
-    {"a", Access::read},
-    {"b", Access::read},
-    {"out", Access::write}};
+inline constexpr OperandInfo operands[] = {{"a", Access::read}, {"b", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"add", sizeof(Add), fields, operands};
-}  // namespace add
+
+inline constexpr MetalDispatch metal_dispatch(const Add& params, const LaunchSizes& sizes) {
+    return elementwise_dispatch(params.width, sizes);
+}
 #endif
+
+}  // namespace add
 
 }  // namespace ferrule

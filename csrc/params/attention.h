@@ -1,13 +1,13 @@
-// attention: out[r, h] = softmax_j(cap(scale * q[r, h] . K[j, kv(h)]) + slope[h] * (j - i)) V[j, kv(h)] over the positions j that
-// row r (at position i) sees: j <= i, and i - j < window where window > 0. kv(h) = h / (heads / kv_heads).
-// cap(s) = softcap * tanh(s / softcap) where softcap > 0. sinks[h] is an extra score that takes part in the softmax's
-// denominator only. q: f32 [rows, heads * head_dim]; cache: kv_cache.h; spans: Span [sequences]; out: f32
+// attention: out[r, h] = softmax_j(cap(scale * q[r, h] . K[j, kv(h)]) + slope[h] * (j - i)) V[j, kv(h)] over the
+// positions j that row r (at position i) sees: j <= i, and i - j < window where window > 0. kv(h) = h / (heads /
+// kv_heads). cap(s) = softcap * tanh(s / softcap) where softcap > 0. sinks[h] is an extra score that takes part in the
+// softmax's denominator only. q: f32 [rows, heads * head_dim]; cache: kv_cache.h; spans: Span [sequences]; out: f32
 // [rows, heads * v_head_dim].
 // Blocks of 64 positions are taken in order, from position 0 or the window's first block, with a running maximum
 // (Milakov & Gimelshein 2018); the order does not depend on what else is in the batch.
 #pragma once
-#include "signature.h"
 #include "kv_cache.h"
+#include "signature.h"
 
 namespace ferrule {
 
@@ -21,9 +21,19 @@ struct Attention {
     float softcap;
 };
 
-#ifndef __METAL_VERSION__
 namespace attention {
+
 enum Operand { q, cache, spans, block_table, sinks, slopes, out };
+enum Constant { has_sinks, has_slopes, fc_head_dim, fc_v_head_dim, fc_window, fc_softcap };
+
+// Metal: a simdgroup takes kTileRows rows of a sequence; its threadgroup memory, in floats, holds their queries [8,
+// head_dim], scores [8, 64], and a matrix [8, 8].
+FERRULE_CONSTANT uint32_t kTileRows = 8;
+constexpr uint32_t tile_floats(uint32_t head_dim) {
+    return kTileRows * (head_dim + kCacheBlock + 8);
+}
+
+#ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(Attention, heads)},
                                         {"kv_heads", FieldType::u32, offsetof(Attention, kv_heads)},
                                         {"head_dim", FieldType::u32, offsetof(Attention, head_dim)},
@@ -31,16 +41,24 @@ inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(Atten
                                         {"window", FieldType::u32, offsetof(Attention, window)},
                                         {"scale", FieldType::f32, offsetof(Attention, scale)},
                                         {"softcap", FieldType::f32, offsetof(Attention, softcap)}};
-inline constexpr OperandInfo operands[] = {
-    {"q", Access::read},
-    {"cache", Access::read},
-    {"spans", Access::read},
-    {"block_table", Access::read},
-    {"sinks", Access::read, true},
-    {"slopes", Access::read, true},
-    {"out", Access::write}};
+inline constexpr OperandInfo operands[] = {{"q", Access::read},           {"cache", Access::read},
+                                           {"spans", Access::read},       {"block_table", Access::read},
+                                           {"sinks", Access::read, true}, {"slopes", Access::read, true},
+                                           {"out", Access::write}};
 inline constexpr OpSignature signature{"attention", sizeof(Attention), fields, operands};
-}  // namespace attention
+
+// As many simdgroups per threadgroup as its memory allows, up to four. Every sequence may end in a partial tile.
+inline constexpr MetalDispatch metal_dispatch(const Attention& params, const LaunchSizes& sizes) {
+    const uint32_t tile_bytes = tile_floats(params.head_dim) * sizeof(float);
+    const uint32_t simdgroups = std::clamp(32768 / tile_bytes, 1u, 4u);
+    const uint32_t tiles = (sizes.rows + (kTileRows - 1) * sizes.sequences) / kTileRows;
+    return {.x = ceil_div(tiles, simdgroups),
+            .y = params.heads,
+            .threads = simdgroups * kSimdWidth,
+            .threadgroup_bytes = simdgroups * tile_bytes};
+}
 #endif
+
+}  // namespace attention
 
 }  // namespace ferrule

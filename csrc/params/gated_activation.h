@@ -1,8 +1,9 @@
 // gated_activation: out = act(gate) * up. gate, up: f32 [rows, width]; out: f32 [rows, width], or q8 rows for
 // gated_activation_q8. activation: see activation.h.
 #pragma once
-#include "signature.h"
 #include "activation.h"
+#include "metal_dispatch.h"
+#include "signature.h"
 
 namespace ferrule {
 
@@ -11,17 +12,22 @@ struct GatedActivation {
     uint32_t activation;
 };
 
-#ifndef __METAL_VERSION__
 namespace gated_activation {
+
 enum Operand { gate, up, out };
+enum Constant { fc_activation };
+
+#ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(GatedActivation, width)},
                                         {"activation", FieldType::u32, offsetof(GatedActivation, activation)}};
-inline constexpr OperandInfo operands[] = {
-    {"gate", Access::read},
-    {"up", Access::read},
-    {"out", Access::write}};
+inline constexpr OperandInfo operands[] = {{"gate", Access::read}, {"up", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"gated_activation", sizeof(GatedActivation), fields, operands};
-}  // namespace gated_activation
+
+inline constexpr MetalDispatch metal_dispatch(const GatedActivation& params, const LaunchSizes& sizes) {
+    return elementwise_dispatch(params.width, sizes);
+}
 #endif
+
+}  // namespace gated_activation
 
 }  // namespace ferrule

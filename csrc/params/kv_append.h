@@ -1,8 +1,9 @@
 // kv_append: writes one step's keys and values into a layer's cache (kv_cache.h).
 // k: f32 [rows, kv_heads * head_dim]; v: f32 [rows, kv_heads * v_head_dim]; slots: i32 [rows], negative = skip.
 #pragma once
-#include "signature.h"
 #include "kv_cache.h"
+#include "metal_dispatch.h"
+#include "signature.h"
 
 namespace ferrule {
 
@@ -12,19 +13,23 @@ struct KvAppend {
     uint32_t v_head_dim;
 };
 
-#ifndef __METAL_VERSION__
 namespace kv_append {
+
 enum Operand { k, v, slots, cache };
+
+#ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"kv_heads", FieldType::u32, offsetof(KvAppend, kv_heads)},
                                         {"head_dim", FieldType::u32, offsetof(KvAppend, head_dim)},
                                         {"v_head_dim", FieldType::u32, offsetof(KvAppend, v_head_dim)}};
 inline constexpr OperandInfo operands[] = {
-    {"k", Access::read},
-    {"v", Access::read},
-    {"slots", Access::read},
-    {"cache", Access::read_write}};
+    {"k", Access::read}, {"v", Access::read}, {"slots", Access::read}, {"cache", Access::read_write}};
 inline constexpr OpSignature signature{"kv_append", sizeof(KvAppend), fields, operands};
-}  // namespace kv_append
+
+inline constexpr MetalDispatch metal_dispatch(const KvAppend& params, const LaunchSizes& sizes) {
+    return elementwise_dispatch(params.kv_heads * (params.head_dim + params.v_head_dim), sizes);
+}
 #endif
+
+}  // namespace kv_append
 
 }  // namespace ferrule

@@ -3,11 +3,12 @@
 // K is transposed so that 64 scores are computed with lanes = positions and no horizontal sums.
 // A slot is block * 64 + position % 64. A sequence's i-th block is block_table[span.block_table_begin + i].
 #pragma once
+#include "metal_dispatch.h"
 #include "signature.h"
 
 namespace ferrule {
 
-inline constexpr uint32_t kCacheBlock = 64;
+FERRULE_CONSTANT uint32_t kCacheBlock = 64;
 
 // One sequence's share of a step: rows [row_begin, row_begin + n_rows) of the batch are the positions
 // [position_begin, position_begin + n_rows) of the sequence.

@@ -12,10 +12,20 @@ namespace ferrule::q8_row {
 inline constexpr uint32_t kGroup = 32;
 inline constexpr uint32_t kChunk = 128;
 
-inline constexpr uint32_t padded(uint32_t k) { return (k + kChunk - 1) / kChunk * kChunk; }
-inline constexpr uint32_t scale_offset(uint32_t k) { return padded(k); }
-inline constexpr uint32_t scaled_sum_offset(uint32_t k) { return scale_offset(k) + padded(k) / 32 * 4; }
-inline constexpr uint32_t sum16_offset(uint32_t k) { return scaled_sum_offset(k) + padded(k) / 32 * 4; }
-inline constexpr uint32_t row_bytes(uint32_t k) { return sum16_offset(k) + padded(k) / 16 * 4; }
+inline constexpr uint32_t padded(uint32_t k) {
+    return (k + kChunk - 1) / kChunk * kChunk;
+}
+inline constexpr uint32_t scale_offset(uint32_t k) {
+    return padded(k);
+}
+inline constexpr uint32_t scaled_sum_offset(uint32_t k) {
+    return scale_offset(k) + padded(k) / 32 * 4;
+}
+inline constexpr uint32_t sum16_offset(uint32_t k) {
+    return scaled_sum_offset(k) + padded(k) / 32 * 4;
+}
+inline constexpr uint32_t row_bytes(uint32_t k) {
+    return sum16_offset(k) + padded(k) / 16 * 4;
+}
 
 }  // namespace ferrule::q8_row

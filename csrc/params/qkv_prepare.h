@@ -3,8 +3,9 @@
 // kv_append of the results. q: f32 [rows, heads * head_dim], normed and rotated in place; the others as in rms_norm.h,
 // rope.h and kv_append.h.
 #pragma once
-#include "signature.h"
 #include "kv_cache.h"
+#include "metal_dispatch.h"
+#include "signature.h"
 
 namespace ferrule {
 
@@ -22,9 +23,12 @@ struct QkvPrepare {
     float weight_offset;
 };
 
-#ifndef __METAL_VERSION__
 namespace qkv_prepare {
+
 enum Operand { q, k, v, q_weight, k_weight, table, slots, cache };
+enum Constant { has_q_weight, has_k_weight, has_table, fc_pairing, fc_has_q_norm, fc_has_k_norm, fc_has_v_norm };
+
+#ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(QkvPrepare, heads)},
                                         {"kv_heads", FieldType::u32, offsetof(QkvPrepare, kv_heads)},
                                         {"head_dim", FieldType::u32, offsetof(QkvPrepare, head_dim)},
@@ -36,17 +40,22 @@ inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(QkvPr
                                         {"has_v_norm", FieldType::u32, offsetof(QkvPrepare, has_v_norm)},
                                         {"eps", FieldType::f32, offsetof(QkvPrepare, eps)},
                                         {"weight_offset", FieldType::f32, offsetof(QkvPrepare, weight_offset)}};
-inline constexpr OperandInfo operands[] = {
-    {"q", Access::read_write},
-    {"k", Access::read},
-    {"v", Access::read},
-    {"q_weight", Access::read, true},
-    {"k_weight", Access::read, true},
-    {"table", Access::read, true},
-    {"slots", Access::read},
-    {"cache", Access::read_write}};
+inline constexpr OperandInfo operands[] = {{"q", Access::read_write},
+                                           {"k", Access::read},
+                                           {"v", Access::read},
+                                           {"q_weight", Access::read, true},
+                                           {"k_weight", Access::read, true},
+                                           {"table", Access::read, true},
+                                           {"slots", Access::read},
+                                           {"cache", Access::read_write}};
 inline constexpr OpSignature signature{"qkv_prepare", sizeof(QkvPrepare), fields, operands};
-}  // namespace qkv_prepare
+
+// A simdgroup per head of q, then k, then v, of a row.
+inline constexpr MetalDispatch metal_dispatch(const QkvPrepare& params, const LaunchSizes& sizes) {
+    return {.x = params.heads + 2 * params.kv_heads, .y = sizes.rows};
+}
 #endif
+
+}  // namespace qkv_prepare
 
 }  // namespace ferrule

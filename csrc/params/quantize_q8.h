@@ -8,15 +8,16 @@ struct QuantizeQ8 {
     uint32_t k;
 };
 
-#ifndef __METAL_VERSION__
 namespace quantize_q8 {
+
 enum Operand { x, out };
+
+#ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"k", FieldType::u32, offsetof(QuantizeQ8, k)}};
-inline constexpr OperandInfo operands[] = {
-    {"x", Access::read},
-    {"out", Access::write}};
+inline constexpr OperandInfo operands[] = {{"x", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"quantize_q8", sizeof(QuantizeQ8), fields, operands};
-}  // namespace quantize_q8
 #endif
+
+}  // namespace quantize_q8
 
 }  // namespace ferrule

@@ -2,6 +2,7 @@
 // x, out: f32 [rows, groups * width], each group of `width` values normalised alone (groups > 1: one norm per head).
 // An absent weight means weight = 1 with offset 0.
 #pragma once
+#include "metal_dispatch.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -13,17 +14,26 @@ struct RmsNorm {
     float weight_offset;
 };
 
-#ifndef __METAL_VERSION__
 namespace rms_norm {
+
 enum Operand { x, weight, out };
+enum Constant { has_weight };
+
+#ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(RmsNorm, width)},
                                         {"groups", FieldType::u32, offsetof(RmsNorm, groups)},
                                         {"eps", FieldType::f32, offsetof(RmsNorm, eps)},
                                         {"weight_offset", FieldType::f32, offsetof(RmsNorm, weight_offset)}};
-inline constexpr OperandInfo operands[] = {
-    {"x", Access::read}, {"weight", Access::read, true}, {"out", Access::write}};
+inline constexpr OperandInfo operands[] = {{"x", Access::read}, {"weight", Access::read, true}, {"out", Access::write}};
 inline constexpr OpSignature signature{"rms_norm", sizeof(RmsNorm), fields, operands};
-}  // namespace rms_norm
+
+// A threadgroup per group of a row, about four values per thread.
+inline constexpr MetalDispatch metal_dispatch(const RmsNorm& params, const LaunchSizes& sizes) {
+    const uint32_t simdgroups = std::clamp(ceil_div(params.width, 4 * kSimdWidth), 1u, 32u);
+    return {.x = params.groups, .y = sizes.rows, .threads = simdgroups * kSimdWidth};
+}
 #endif
+
+}  // namespace rms_norm
 
 }  // namespace ferrule

@@ -3,6 +3,7 @@
 // out: f32 [rows, 2 * n]: n cosines, then n sines, each times `scale` (the attention factor of YaRN and longrope).
 // The angle is formed in float64.
 #pragma once
+#include "metal_dispatch.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -12,17 +13,22 @@ struct RopeTable {
     float scale;
 };
 
-#ifndef __METAL_VERSION__
 namespace rope_table {
+
 enum Operand { positions, frequencies, out };
+
+#ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"n", FieldType::u32, offsetof(RopeTable, n)},
                                         {"scale", FieldType::f32, offsetof(RopeTable, scale)}};
 inline constexpr OperandInfo operands[] = {
-    {"positions", Access::read},
-    {"frequencies", Access::read},
-    {"out", Access::write}};
+    {"positions", Access::read}, {"frequencies", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"rope_table", sizeof(RopeTable), fields, operands};
-}  // namespace rope_table
+
+inline constexpr MetalDispatch metal_dispatch(const RopeTable& params, const LaunchSizes& sizes) {
+    return elementwise_dispatch(params.n, sizes);
+}
 #endif
+
+}  // namespace rope_table
 
 }  // namespace ferrule

@@ -1,5 +1,6 @@
 // scale: out = factor * x. x, out: f32 [rows, width].
 #pragma once
+#include "metal_dispatch.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -9,16 +10,21 @@ struct Scale {
     float factor;
 };
 
-#ifndef __METAL_VERSION__
 namespace scale {
+
 enum Operand { x, out };
+
+#ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(Scale, width)},
                                         {"factor", FieldType::f32, offsetof(Scale, factor)}};
-inline constexpr OperandInfo operands[] = {
-    {"x", Access::read},
-    {"out", Access::write}};
+inline constexpr OperandInfo operands[] = {{"x", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"scale", sizeof(Scale), fields, operands};
-}  // namespace scale
+
+inline constexpr MetalDispatch metal_dispatch(const Scale& params, const LaunchSizes& sizes) {
+    return elementwise_dispatch(params.width, sizes);
+}
 #endif
+
+}  // namespace scale
 
 }  // namespace ferrule

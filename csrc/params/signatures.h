@@ -3,6 +3,8 @@
 #include "activation.h"
 #include "add.h"
 #include "attention.h"
+#include "attention_merge.h"
+#include "attention_split.h"
 #include "embedding.h"
 #include "gated_activation.h"
 #include "kv_append.h"
@@ -22,6 +24,8 @@ inline constexpr const OpSignature* kSignatures[] = {
     &activation::signature,
     &add::signature,
     &attention::signature,
+    &attention_merge::signature,
+    &attention_split::signature,
     &embedding::signature,
     &gated_activation::signature,
     &kv_append::signature,

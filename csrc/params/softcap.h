@@ -1,5 +1,6 @@
 // softcap: out = cap * tanh(x / cap). x, out: f32 [rows, width].
 #pragma once
+#include "metal_dispatch.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -9,16 +10,21 @@ struct Softcap {
     float cap;
 };
 
-#ifndef __METAL_VERSION__
 namespace softcap {
+
 enum Operand { x, out };
+
+#ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(Softcap, width)},
                                         {"cap", FieldType::f32, offsetof(Softcap, cap)}};
-inline constexpr OperandInfo operands[] = {
-    {"x", Access::read},
-    {"out", Access::write}};
+inline constexpr OperandInfo operands[] = {{"x", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"softcap", sizeof(Softcap), fields, operands};
-}  // namespace softcap
+
+inline constexpr MetalDispatch metal_dispatch(const Softcap& params, const LaunchSizes& sizes) {
+    return elementwise_dispatch(params.width, sizes);
+}
 #endif
+
+}  // namespace softcap
 
 }  // namespace ferrule

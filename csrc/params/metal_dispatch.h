@@ -1,0 +1,52 @@
+// What host and Metal kernels agree on beside an op's own header.
+//
+// Operands are bound to buffers by their place in the signature; parameters and LaunchSizes follow in the buffers
+// below. A function constant has a meaning by its name: has_<operand> tells whether an optional operand is bound,
+// fc_<field> holds the value of that field of the parameters. The host sets those that a kernel has.
+#pragma once
+#include "signature.h"
+
+#ifndef __METAL_VERSION__
+#include <algorithm>
+#endif
+
+namespace ferrule {
+
+enum MetalBuffer { params_buffer = 29, sizes_buffer = 30 };
+
+struct LaunchSizes {
+    uint32_t rows;  // of the launch
+    uint32_t sequences;
+};
+
+// Metal keeps variables outside functions in an address space of their own.
+#ifdef __METAL_VERSION__
+#define FERRULE_CONSTANT constant constexpr
+#else
+#define FERRULE_CONSTANT inline constexpr
+#endif
+
+FERRULE_CONSTANT uint32_t kSimdWidth = 32;  // threads of a simdgroup
+
+#ifndef __METAL_VERSION__
+
+// Threadgroups in x, y and z, threads in each, and bytes of threadgroup memory bound at index 0 (none: 0).
+struct MetalDispatch {
+    uint32_t x = 1, y = 1, z = 1;
+    uint32_t threads = kSimdWidth;
+    uint32_t threadgroup_bytes = 0;
+};
+
+inline constexpr uint32_t ceil_div(uint32_t a, uint32_t b) {
+    return (a + b - 1) / b;
+}
+
+// Ops that work on values one by one: a thread per value, a row of threadgroups per row.
+inline constexpr MetalDispatch elementwise_dispatch(uint32_t width, const LaunchSizes& sizes) {
+    constexpr uint32_t kThreads = 256;
+    return {.x = ceil_div(width, kThreads), .y = sizes.rows, .threads = kThreads};
+}
+
+#endif
+
+}  // namespace ferrule

@@ -1,0 +1,71 @@
+// The table of Metal kernels: what each computes and how it is dispatched.
+#pragma once
+#include <algorithm>
+#include <cctype>
+#include <string>
+#include <vector>
+
+#include "../formats/formats.h"
+#include "metal_dispatch.h"
+#include "signatures.h"
+
+namespace ferrule {
+
+struct MetalKernel {
+    std::string name;
+    const OpSignature* signature;
+    MetalDispatch (*dispatch)(const void* params, const LaunchSizes& sizes);
+};
+
+namespace metal_table {
+
+template <class Params, MetalDispatch (*dispatch)(const Params&, const LaunchSizes&)>
+MetalDispatch untyped(const void* params, const LaunchSizes& sizes) {
+    return dispatch(*static_cast<const Params*>(params), sizes);
+}
+
+// {name, signature, dispatch} of a header's only kernel.
+template <class Params, const OpSignature& signature, MetalDispatch (*dispatch)(const Params&, const LaunchSizes&)>
+MetalKernel row(const std::string& suffix = "") {
+    return {signature.op + suffix, &signature, &untyped<Params, dispatch>};
+}
+
+inline std::vector<MetalKernel> make() {
+    std::vector<MetalKernel> table = {
+        row<UnaryActivation, activation::signature, activation::metal_dispatch>(),
+        row<Add, add::signature, add::metal_dispatch>(),
+        row<AttentionMerge, attention_merge::signature, attention_merge::metal_dispatch>(),
+        row<GatedActivation, gated_activation::signature, gated_activation::metal_dispatch>(),
+        row<RmsNorm, rms_norm::signature, rms_norm::metal_dispatch>(),
+        row<Rope, rope::signature, rope::metal_dispatch>(),
+        row<RopeTable, rope_table::signature, rope_table::metal_dispatch>(),
+        row<Scale, scale::signature, scale::metal_dispatch>(),
+        row<Softcap, softcap::signature, softcap::metal_dispatch>(),
+        row<TakeRows, take_rows::signature, take_rows::metal_dispatch>(),
+    };
+    for (const char* kv : {"_f16", "_f32"}) {
+        table.push_back(row<Attention, attention::signature, attention::metal_dispatch>(kv));
+        table.push_back(row<AttentionSplit, attention_split::signature, attention_split::metal_dispatch>(kv));
+        table.push_back(row<KvAppend, kv_append::signature, kv_append::metal_dispatch>(kv));
+        table.push_back(row<QkvPrepare, qkv_prepare::signature, qkv_prepare::metal_dispatch>(kv));
+    }
+    for (const formats::FormatInfo& format : formats::kFormats) {
+        std::string suffix = std::string("_") + format.name;
+        std::transform(suffix.begin(), suffix.end(), suffix.begin(), [](unsigned char c) { return std::tolower(c); });
+        table.push_back(row<Embedding, embedding::signature, embedding::metal_dispatch>(suffix));
+        table.push_back({"matmul" + suffix, &matmul::signature, &untyped<Matmul, matmul::matmul_dispatch>});
+        table.push_back({"matvec" + suffix, &matmul::signature, &untyped<Matmul, matmul::matvec_dispatch>});
+        table.push_back({"matvec_rows" + suffix, &matmul::signature, &untyped<Matmul, matmul::matvec_rows_dispatch>});
+    }
+    return table;
+}
+
+}  // namespace metal_table
+
+// Every kernel of metal/*.metal.
+inline const std::vector<MetalKernel>& metal_kernels() {
+    static const std::vector<MetalKernel> table = metal_table::make();
+    return table;
+}
+
+}  // namespace ferrule
