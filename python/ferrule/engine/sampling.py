@@ -162,9 +162,10 @@ class Sampler:
             return best
         ids, weights = _candidates(logits, logits[best], options)
         cumulative = np.cumsum(weights.astype(np.float64))
-        draw = np.random.Generator(np.random.Philox(key=self.seed, counter=number)).random() * cumulative[-1]
-        at = int(np.searchsorted(cumulative, draw, side="right"))
-        return int(ids[min(at, len(ids) - 1)])
+        uniform = np.random.Generator(np.random.Philox(key=self.seed, counter=number)).random()
+        # Below the total even after rounding, so that the token found has a weight.
+        draw = min(uniform * cumulative[-1], np.nextafter(cumulative[-1], 0.0))
+        return int(ids[np.searchsorted(cumulative, draw, side="right")])
 
 
 def _candidates(

@@ -38,14 +38,14 @@ class PieceRules:
     byte_fallback: bool = False
     strip_leading_space: bool = False
 
-    def to_bytes(self, piece: str) -> bytes:
-        """The bytes that an ordinary (not added) piece stands for."""
-        if self.byte_level:
+    def to_bytes(self, piece: str, *, added: bool = False) -> bytes:
+        """The bytes that a piece stands for; an added token is spelled as in the text, though with U+2581."""
+        if self.byte_level and not added:
             try:
                 return bytes(_BYTE_OF[character] for character in piece)
             except KeyError:  # not in the alphabet: the piece is its own text
                 return piece.encode()
-        if self.byte_fallback and (match := _BYTE_PIECE.fullmatch(piece)):
+        if self.byte_fallback and not added and (match := _BYTE_PIECE.fullmatch(piece)):
             return bytes((int(match[1], 16),))
         return (piece.replace(SPACE_SYMBOL, " ") if self.metaspace else piece).encode()
 

@@ -62,7 +62,8 @@ def tokenizer_from_gguf(checkpoint: Checkpoint) -> Tokenizer:
         raise
     except Exception as error:  # `tokenizers` raises plain Exception
         raise CorruptFile(f"the tokenizer's vocabulary and merges do not fit together: {error}", path=path) from error
-    special = _add_tokens(backend, tokens, types)
+    # SentencePiece finds user-defined tokens in the escaped text, where U+2581 and a space are one.
+    special = _add_tokens(backend, tokens, types, escaped=rules.metaspace and not rules.strip_leading_space)
 
     ends = {ids[name] for name in ("eos", "eot", "eom")} | end_of_turn_ids(special)
     named = ((name, token_id_) for name, token_id_ in ids.items() if name in ("bos", "eos", "unk", "pad"))
@@ -150,7 +151,9 @@ def _pairs(merges: Sequence[str]) -> list[tuple[str, str]]:
     return [(merge[: (at := merge.find(" ", 1))], merge[at + 1 :]) for merge in merges]
 
 
-def _add_tokens(backend: tokenizers.Tokenizer, tokens: Sequence[str], types: NDArray[np.int32]) -> dict[str, int]:
+def _add_tokens(
+    backend: tokenizers.Tokenizer, tokens: Sequence[str], types: NDArray[np.int32], *, escaped: bool
+) -> dict[str, int]:
     """Declares the tokens that are found whole in the text, before anything else; returns the special ones."""
     control = np.isin(types, (_CONTROL, _UNKNOWN))
     for text in END_OF_TURN_TOKENS - _AMBIGUOUS_ENDS:  # files exist that call <|im_end|> normal
@@ -160,7 +163,7 @@ def _add_tokens(backend: tokenizers.Tokenizer, tokens: Sequence[str], types: NDA
     special = {tokens[i]: i for i in np.flatnonzero(control).tolist()}
     swallowing = special.keys() - _PHI3_KEEPS_SPACE if _PHI3_MARK in special else set()
     backend.add_special_tokens([AddedToken(t, rstrip=t in swallowing, normalized=False) for t in special])
-    backend.add_tokens([AddedToken(tokens[i], normalized=False) for i in np.flatnonzero(user_defined).tolist()])
+    backend.add_tokens([AddedToken(tokens[i], normalized=escaped) for i in np.flatnonzero(user_defined).tolist()])
     return special
 
 

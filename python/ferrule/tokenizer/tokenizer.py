@@ -118,7 +118,7 @@ class Tokenizer:
             if piece is None:
                 data = b""
             else:
-                data = piece.encode() if token_id in self._added else self.piece_rules.to_bytes(piece)
+                data = self.piece_rules.to_bytes(piece, added=token_id in self._added)
             self._bytes[token_id] = data
         return data
 

@@ -1,0 +1,134 @@
+import time
+from typing import Any
+
+import pytest
+
+from ferrule.errors import ChatTemplateError
+from ferrule.tokenizer import chat_template
+from ferrule.tokenizer.chat_template import render_chat_template
+
+
+def render(template: str, **variables: Any) -> str:
+    return render_chat_template(template, variables)
+
+
+def test_blocks_are_trimmed() -> None:
+    template = "{% for m in messages %}\n    {% if m %}\n<{{ m }}>\n    {% endif %}\n{% endfor %}\nend"
+    assert render(template, messages=["a", "b"]) == "<a>\n<b>\nend"
+
+
+def test_loop_controls() -> None:
+    template = (
+        "{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{% if i == 4 %}{% break %}{% endif %}{{ i }}"
+    )
+    assert render(template + "{% endfor %}") == "023"
+
+
+def test_tojson_keeps_order_and_characters() -> None:
+    value = {"b": "<é & 'ü'>", "a": [1, None, True]}
+    assert render("{{ v | tojson }}", v=value) == '{"b": "<é & \'ü\'>", "a": [1, null, true]}'
+    assert render("{{ v | tojson(indent=2) }}", v={"a": 1}) == '{\n  "a": 1\n}'
+    assert render("{{ v | tojson(ensure_ascii=True, sort_keys=True) }}", v=value).startswith(
+        '{"a": [1, null, true], "b"'
+    )
+    assert render("{{ v | tojson(separators=(',', ':')) }}", v={"a": [1, 2]}) == '{"a":[1,2]}'
+
+
+def test_generation_tags_render_their_body() -> None:
+    template = (
+        "{% for m in messages %}\n{% generation %}\n{{ m }}{% set x = 1 %}{% endgeneration %}\n{% endfor %}|{{ x }}"
+    )
+    assert render(template, messages=["a", "b"]) == "ab|"
+
+
+def test_strftime_now() -> None:
+    assert render("{{ strftime_now('%Y') }}") == time.strftime("%Y")
+
+
+def test_common_idioms() -> None:
+    assert (
+        render("{% set ns = namespace(n=0) %}{% for i in [1, 2] %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}")
+        == "3"
+    )
+    assert render("{% macro f(x) %}<{{ x }}>{% endmacro %}{{ f(1) ~ f('a') ~ none }}") == "<1><a>None"
+    assert render("{{ m.content.split('</think>')[-1].lstrip('\\n') }}", m={"content": "x</think>\n\ny"}) == "y"
+    assert (
+        render(
+            "{{ messages[1:] | selectattr('role', 'equalto', 'user') | list | length }}",
+            messages=[{"role": "user"}] * 3,
+        )
+        == "2"
+    )
+    assert render("{{ undefined_thing }}{{ bos_token }}", bos_token="<s>") == "<s>"
+    assert render("{{ 'a' * 3 + 'b' }} {{ 7 % 3 }} {{ '%s-%d' % ('x', 1) }}") == "aaab 1 x-1"
+
+
+def test_a_refusal_tells_its_reason_and_line() -> None:
+    with pytest.raises(ChatTemplateError, match=r"failed at line 3: System role not supported. Check roles"):
+        render("a\n\n{{ raise_exception('System role not supported') }}")
+
+
+def test_errors_name_the_line() -> None:
+    with pytest.raises(
+        ChatTemplateError, match=r"not valid Jinja at line 2: .*Pass another template as chat_template="
+    ):
+        render("a\n{% for %}")
+    with pytest.raises(ChatTemplateError, match=r"failed at line 2: .*'missing'"):
+        render("{% set x = 1 %}\n{{ missing.attribute }}")
+    with pytest.raises(ChatTemplateError, match=r"failed at line 1: .*not JSON serializable"):
+        render("{{ x | tojson }}", x=object())
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ messages.__class__.__base__.__subclasses__() }}",
+        "{{ self.__init__.__globals__ }}",
+        "{{ cycler.__init__.__globals__.os.popen('id').read() }}",
+        "{{ raise_exception.__globals__ }}",
+        "{{ strftime_now.__globals__['datetime'] }}",
+        "{{ ''.join.__self__.__class__ }}",
+        "{{ '{0.__class__.__base__}'.format('') }}",
+        "{{ messages.append(1) }}",
+        "{% set _ = messages[0].update({'content': 'changed'}) %}",
+        "{{ messages | map(attribute='__class__') | list }}",
+        "{% include '/etc/passwd' %}",
+        "{% import 'os' as os %}",
+        "{% extends '/etc/passwd' %}",
+    ],
+)
+def test_attacks_find_nothing(template: str) -> None:
+    messages = [{"role": "user", "content": "hi"}]
+    try:
+        text = render(template, messages=messages)
+    except ChatTemplateError:
+        text = ""
+    assert not any(word in text for word in ("class", "module", "root:", "function", "datetime"))
+    assert messages == [{"role": "user", "content": "hi"}]
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for i in range(10**9) %}{% endfor %}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% set x = 1 %}{% endfor %}{% endfor %}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}",
+        "{% macro f(n) %}{% if n %}{% set a = f(n - 1) %}{% set b = f(n - 1) %}{% endif %}{% endmacro %}{{ f(60) }}",
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{{ 'a' * 10**10 }}",
+        "{{ 10**10 * 'a' }}",
+        "{{ 9**9**9 }}",
+        "{{ [0] * 10**10 }}",
+        "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+        "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+        "{% set ns = namespace(x=2) %}{% for i in range(99) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",
+        "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
+        "x" * (1 << 21),
+    ],
+)
+def test_runaways_end(template: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_template, "MAX_SECONDS", 0.2)
+    monkeypatch.setattr(chat_template, "MAX_RENDERED_CHARACTERS", 1 << 20)
+    with pytest.raises(ChatTemplateError):
+        render(template)
