@@ -10,9 +10,10 @@ from .attention import (
     self_attention,
 )
 from .basic import ACTIVATIONS, Norm, head, linear, residual, windows
+from .delta_net import delta_rule, gated_norm
 from .ffn import ffn, fused_gated_ffn, gated_ffn
 from .moe import gated_experts, mix_gated, plain_experts, route
-from .recurrent import mamba, mamba2
+from .recurrent import convolution, mamba, mamba2
 from .rotation import Rotation, rotation, sharpening
 
 __all__ = [
@@ -22,11 +23,14 @@ __all__ = [
     "Rotation",
     "alibi_slopes",
     "attend",
+    "convolution",
+    "delta_rule",
     "ffn",
     "fused_gated_ffn",
     "fused_qkv",
     "gated_experts",
     "gated_ffn",
+    "gated_norm",
     "head",
     "latent_attention",
     "linear",

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import UnsupportedArchitecture
 from ...graph import Graph, Value, Weight
@@ -72,6 +75,10 @@ class Norm:
                 return g.scale_columns(plain, w.vector(f"{name}.weight", x.width))
             bias = w.optional_vector(f"{name}.bias", width) if self.kind == "layer" else None
             return self._normalise(g, x, w.vector(f"{name}.weight", width), bias, groups)
+
+    def by_constant(self, g: Graph, x: Value, weight: NDArray[np.floating[Any]], *, groups: int = 1) -> Value:
+        """Normalises x with a weight made at load."""
+        return self._normalise(g, x, g.constant("norm", weight), None, groups)
 
     def _normalise(self, g: Graph, x: Value, weight: Weight | None, bias: Weight | None, groups: int) -> Value:
         offset = 0.0 if weight is None else self.weight_offset

@@ -1,0 +1,104 @@
+"""Kimi Linear: delta nets that decay each key dimension alone, latent attention without rotation, experts."""
+
+from __future__ import annotations
+
+from ..graph import Graph, Value
+from . import blocks
+from .config import Config
+from .deepseek import dense, latent_attention
+from .weights import Weights
+
+MODEL_TYPES = ("kimi_linear",)
+ARCHITECTURES = ("KimiLinearForCausalLM",)
+IGNORED_TENSORS = ()
+
+
+def build(g: Graph, c: Config, w: Weights) -> None:
+    """Records the forward pass."""
+    hidden, layers = c.integer("hidden_size"), c.integer("num_hidden_layers")
+    norm = blocks.Norm(c.number("rms_norm_eps", 1e-5))
+    c.ignore("attention_bias", "num_key_value_heads", "head_dim", "qk_head_dim", "model_max_length")
+    first = c.integer("first_k_dense_replace", 0)
+    ffns = c.get("mlp_layer_types") or ["sparse" if i >= first else "dense" for i in range(layers)]
+    kinds = c["layer_types"]
+    known = ("linear_attention", "full_attention")
+    c.expect("layer_types", [kind if kind in known else " or ".join(known) for kind in kinds])
+
+    embedding = w.matrix("model.embed_tokens.weight", c.integer("vocab_size"), hidden)
+    x = g.embedding(embedding)
+    for i, (kind, ffn) in enumerate(zip(kinds, ffns, strict=True)):
+        layer = w.at(f"model.layers.{i}")
+        with g.layer(i):
+            h = norm(g, x, layer, "input_layernorm", stage="attention norm")
+            if kind == "full_attention":
+                h = latent_attention(g, h, c, layer.at("self_attn"), None)
+            else:
+                h = delta_net(g, h, c, layer.at("self_attn"), norm)
+            x = blocks.residual(g, x, h, "attention residual")
+            h = norm(g, x, layer, "post_attention_layernorm", stage="ffn norm")
+            if ffn == "sparse":
+                h = mixture(g, h, c, layer.at("block_sparse_moe"))
+            else:
+                h = dense(g, h, c, layer.at("mlp"))
+            x = blocks.residual(g, x, h, "ffn residual")
+    blocks.head(g, x, w, norm=norm, embedding=embedding)
+
+
+def delta_net(g: Graph, x: Value, c: Config, w: Weights, norm: blocks.Norm) -> Value:
+    """The gated delta rule; decay and gate come from projections of low rank."""
+    heads, dim = c.integer("linear_num_heads"), c.integer("linear_head_dim")
+    kernel = c.integer("linear_conv_kernel_dim", 4)
+    n = heads * dim
+
+    def low_rank(name: str) -> Value:
+        return blocks.linear(g, blocks.linear(g, x, w, f"{name}_a_proj", dim), w, f"{name}_b_proj", n)
+
+    parts = []
+    for name in "qkv":
+        with g.stage("qkv"):
+            part = blocks.linear(g, x, w, f"{name}_proj", n)
+        with g.stage("convolution"):
+            parts.append(blocks.convolution(g, part, w, f"{name}_conv1d", kernel=kernel))
+    q, k, v = parts
+    with g.stage("decay, gate"):
+        step, beta, gate = low_rank("f"), blocks.linear(g, x, w, "b_proj", heads), low_rank("g")
+    is_log = c.container != "gguf"
+    mixed = blocks.delta_rule(g, q, k, v, beta, step, w, heads=heads, k_dim=dim, is_log=is_log)
+    mixed = blocks.gated_norm(g, mixed, gate, w, "o_norm", norm=norm, heads=heads, activation="sigmoid")
+    with g.stage("attention output"):
+        return blocks.linear(g, mixed, w, "o_proj", x.width)
+
+
+def mixture(g: Graph, x: Value, c: Config, w: Weights) -> Value:
+    """Experts chosen by sigmoid and bias, and the shared ones, which are one wider FFN."""
+    experts, width = c.integer("num_experts"), c.integer("moe_intermediate_size")
+    activation = c.choice("hidden_act", blocks.ACTIVATIONS, "silu")
+    c.expect("moe_router_activation_func", "sigmoid")
+    routes = blocks.route(
+        g,
+        x,
+        w,
+        experts,
+        k=c.integer("num_experts_per_token"),
+        scoring="sigmoid",
+        normalize=c.get("moe_renormalize", True),
+        norm_eps=1e-20,
+        scale=c.number("routed_scaling_factor", 1.0),
+        groups=c.integer("num_expert_group", 1),
+        top_groups=c.integer("topk_group", 1),
+        group_score="top2",
+        choice_bias=w.vector("gate.e_score_correction_bias", experts),
+    )
+    mixed = blocks.gated_experts(
+        g,
+        x,
+        routes,
+        w.at("experts"),
+        experts=experts,
+        width=width,
+        activation=activation,
+        names=("w1", "w3", "w2"),
+    )
+    shared = c.integer("num_shared_experts", 0) * width
+    h = blocks.gated_ffn(g, x, w.at("shared_experts"), width=shared, activation=activation)
+    return blocks.residual(g, mixed, h, "expert sum")
