@@ -21,7 +21,7 @@ using simd::f32x16;
 
 constexpr uint32_t kLanes = 16;
 constexpr uint32_t kBlockVectors = kCacheBlock / kLanes;
-constexpr uint32_t kTileQueries = 32;
+constexpr uint32_t kTileQueries = 64;
 constexpr uint32_t kMinTiles = 16;  // smaller tiles rather than fewer, so that every thread has work
 constexpr float kInfinity = __builtin_inff();
 
@@ -49,7 +49,7 @@ struct TileShape {
 TileShape tile_shape(const Attention& params, uint32_t rows) {
     const uint32_t group = params.heads / params.kv_heads;
     const uint32_t row_heads = rows * params.kv_heads;
-    uint32_t heads = row_heads < kMinTiles / 2 ? (group + 1) / 2 : group;
+    uint32_t heads = row_heads == 1 ? (group + 1) / 2 : group;  // even then two threads have work
     if (heads > kTileQueries) heads = kTileQueries;
     uint32_t tile_rows = row_heads / kMinTiles;
     if (tile_rows > kTileQueries / heads) tile_rows = kTileQueries / heads;
@@ -211,7 +211,6 @@ class TileAttention {
   private:
     // Queries are numbered row by row.
     uint32_t first_position() const { return tile_.span.position_begin + tile_.rows.begin; }
-    uint32_t position(uint32_t query) const { return first_position() + query / n_heads_; }
     uint32_t head(uint32_t query) const { return tile_.heads.begin + query % n_heads_; }
     size_t row_head(uint32_t query) const {
         return size_t{tile_.span.row_begin + tile_.rows.begin + query / n_heads_} * params_.heads + head(query);
@@ -225,7 +224,7 @@ class TileAttention {
     }
     // The same, of a block and relative to it.
     Range visible_in_block(uint32_t query, uint32_t block) const {
-        const auto [begin, end] = visible(position(query));
+        const auto [begin, end] = visible(position_[query]);
         const uint32_t base = block * kCacheBlock;
         const auto inside = [base](uint32_t p) {
             return p <= base ? 0 : p - base < kCacheBlock ? p - base : kCacheBlock;
@@ -242,6 +241,7 @@ class TileAttention {
                 const uint32_t n = params_.head_dim - d < kLanes ? params_.head_dim - d : kLanes;
                 simd::store_partial(scaled + d, simd::load_partial(source + d, n) * scale, n);
             }
+            position_[i] = first_position() + i / n_heads_;
             maximum_[i] = -kInfinity;
             simd::store(scratch_.sums + i * kLanes, simd::zero_f32());
             for (uint32_t d = 0; d < out_stride(); d += kLanes)
@@ -306,7 +306,7 @@ class TileAttention {
                 s[v] = simd::set1(params_.softcap) * tanh(s[v] * simd::set1(1 / params_.softcap));
             }
             if (slopes_ != nullptr) {
-                const auto base = static_cast<float>(static_cast<int32_t>(block * kCacheBlock - position(query)));
+                const auto base = static_cast<float>(static_cast<int32_t>(block * kCacheBlock - position_[query]));
                 s[v] = fma(simd::set1(slopes_[head(query)]), offset + simd::set1(base), s[v]);
             }
             if (masked) {
@@ -380,6 +380,7 @@ class TileAttention {
     const float* sinks_;
     const uint32_t n_heads_;
     const uint32_t n_queries_;
+    uint32_t position_[kTileQueries];
     float maximum_[kTileQueries];
     Range seen_[kTileQueries];  // in the current block
 };

@@ -18,19 +18,19 @@ inline f32x16 with_sign(f32x16 magnitude, f32x16 sign) {
     return as_f32(as_i32(magnitude) | (as_i32(sign) & set1(INT32_MIN)));
 }
 
+// Results below the smallest normal number are 0.
 inline f32x16 exp(f32x16 x) {
-    // Beyond these bounds the result is 0 or infinity anyway. Bounds first: then NaN passes.
-    x = min(set1(89.0f), max(set1(-104.0f), x));
     // x = n ln 2 + r; the high part of ln 2 has so few bits that its product with n is exact.
     const i32x16 n = round_i32(x * set1(1.44269504f));
     const f32x16 n_f32 = to_f32(n);
     const f32x16 r = fma(n_f32, set1(2.12194440e-4f), fma(n_f32, set1(-0.693359375f), x));
     constexpr float c[] = {0.49999994f, 0.1666652f, 0.041668393f, 0.008368781f, 0.0013814467f};
     const f32x16 exp_r = fma(polynomial(c, r), r * r, r) + set1(1.0f);
-    // 2^n in two factors, as n may lie beyond the exponents of normal numbers.
-    const i32x16 half = n >> 1;
-    const f32x16 scale = as_f32((half + set1(127)) << 23), rest = as_f32((n - half + set1(127)) << 23);
-    return exp_r * scale * rest;
+    // Times 2^n, by its exponent. Between the bounds that cannot leave the normal numbers: exp_r >= 1 where n = -126,
+    // and exp_r < 1 where n = 128.
+    const f32x16 result = as_f32(as_i32(exp_r) + (n << 23));
+    const f32x16 not_small = select(less(x, set1(-87.336540f)), zero_f32(), result);
+    return select(less(set1(88.722835f), x), set1(__builtin_inff()), not_small);
 }
 
 inline f32x16 sigmoid(f32x16 x) {
