@@ -155,6 +155,11 @@ class Graph:
         finally:
             self._stage = outer
 
+    @property
+    def reread_lengths(self) -> set[int]:
+        """Lengths past which a growing sequence must be read anew: the keys of a shorter one are rotated otherwise."""
+        return {op.attributes["threshold"] for op in self.ops if op.kind == "long_rope_table"}
+
     def input(self, name: str, shape: tuple[Dim, ...], dtype: str = "i32") -> Input:
         """The named step input, declared on first use."""
         return self.inputs.setdefault(name, Input(name, shape, dtype))

@@ -22,6 +22,7 @@ from .base import Checkpoint, StoredTensor
 from .files import map_file, refuse_foreign
 
 _ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
+_MXFP4_PARTS = ("_blocks", "_scales")  # names of the U8 tensors that hold codes and exponents of one MXFP4 tensor
 _HEADER_LENGTH = Struct("<Q")
 _MAX_HEADER = 100_000_000  # the format's own limit
 _MAX_DIMENSIONS = 8
@@ -32,8 +33,8 @@ _SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 def open_safetensors(directory: Path) -> Checkpoint:
     """The checkpoint in a Hugging Face directory.
 
-    Raises ModelNotFound for missing files, CorruptFile for damaged ones, UnsupportedQuantization for a quantised
-    checkpoint or a dtype other than F32, F16 and BF16.
+    Raises ModelNotFound for missing files, CorruptFile for damaged ones, UnsupportedQuantization for a checkpoint
+    quantised otherwise than by MXFP4 or a dtype other than F32, F16 and BF16.
     """
     weights = _weights_file(directory)
     config_path = directory / "config.json"
@@ -107,7 +108,8 @@ def _extent(name: str, entry: Any, data_size: int, path: Path) -> tuple[int, int
             expected="dtype, shape and two data_offsets",
             found=repr(entry)[:80],
         )
-    if dtype not in _ITEM_BYTES:
+    is_mxfp4_part = dtype == "U8" and name.endswith(_MXFP4_PARTS)
+    if dtype not in _ITEM_BYTES and not is_mxfp4_part:
         raise UnsupportedQuantization(
             "unsupported dtype", path=path, tensor=name, expected=" or ".join(_ITEM_BYTES), found=dtype
         )
@@ -119,7 +121,7 @@ def _extent(name: str, entry: Any, data_size: int, path: Path) -> tuple[int, int
             tensor=name,
             hint=_TRUNCATED,
         )
-    n_bytes = math.prod(shape) * _ITEM_BYTES[dtype] if len(shape) <= _MAX_DIMENSIONS else -1
+    n_bytes = math.prod(shape) * _ITEM_BYTES.get(dtype, 1) if len(shape) <= _MAX_DIMENSIONS else -1
     if n_bytes != end - begin:
         raise CorruptFile(
             f"shape {shape} of {dtype} does not fill data_offsets {begin} to {end}",
@@ -137,7 +139,7 @@ def _are_counts(values: Any) -> TypeGuard[list[int]]:
 
 def _aligned(data: NDArray[np.uint8], dtype: str) -> NDArray[np.uint8]:
     """The data where their elements are aligned in memory; a header of odd length makes a copy necessary."""
-    return data if data.ctypes.data % _ITEM_BYTES[dtype] == 0 else data.copy()
+    return data if data.ctypes.data % _ITEM_BYTES.get(dtype, 1) == 0 else data.copy()
 
 
 def _parse_object(text: bytes, path: Path, what: str) -> dict[str, Any]:
@@ -163,6 +165,8 @@ def _refuse_quantised(config: Mapping[str, Any], path: Path) -> None:
         if quantised is None:
             continue
         method = quantised.get("quant_method") if isinstance(quantised, Mapping) else None
+        if method == "mxfp4":
+            continue
         raise UnsupportedQuantization(
             f"the checkpoint is quantised with {method or 'an unnamed method'}",
             path=path,
