@@ -1,0 +1,148 @@
+"""What each special feature is worth: switched off, the logits of the family's golden must move, and by how much.
+
+A feature that could be left out unnoticed is one that the goldens do not test.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiny_models
+from ferrule import architectures
+from ferrule.checkpoint import open_checkpoint
+from ferrule.graph import Graph, Op
+from ferrule.reference import Reference
+
+
+@dataclass(frozen=True)
+class Off:
+    """How a feature is switched off: config keys are replaced, or ops of a kind, of a stage, are changed.
+
+    `set` replaces attributes, `drop` removes an operand, `skip` lets the op return its first operand; `no_weight`
+    restricts the change to ops without a weight.
+    """
+
+    kind: str = ""
+    stage: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+    set: dict[str, Any] = field(default_factory=dict)
+    drop: str = ""
+    skip: bool = False
+    no_weight: bool = False
+
+    def __call__(self, op: Op) -> Op:
+        if op.kind != self.kind or not op.stage.startswith(self.stage) or (self.no_weight and "weight" in op.operands):
+            return op
+        if self.skip:
+            return replace(
+                op, kind="scale", operands={"x": next(iter(op.operands.values()))}, attributes={"factor": 1.0}
+            )
+        operands = {name: operand for name, operand in op.operands.items() if name != self.drop}
+        return replace(op, operands=operands, attributes={**op.attributes, **self.set})
+
+
+def skip(kind: str, stage: str = "", **restriction: bool) -> Off:
+    return Off(kind, stage, skip=True, **restriction)
+
+
+ROPE = {"rope_type": "default", "rope_theta": 10000.0}
+
+ROUNDED_YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 150000.0,
+    "factor": 8.0,
+    "original_max_position_embeddings": 32,
+    "truncate": True,
+}
+
+# Feature, variant whose golden shows it, how it is switched off, by how much the largest logit then moves.
+FEATURES: list[tuple[str, str, Off, float]] = [
+    ("window", "mistral_swa", Off("attention", set={"window": 0}), 14.0),
+    ("window of upper layers", "qwen2_swa", Off("attention", set={"window": 0}), 5.9),
+    ("window of every other layer", "gemma2", Off("attention", set={"window": 0}), 3.9),
+    ("softcap of scores", "gemma2", Off("attention", set={"softcap": 0.0}), 2.1),
+    ("softcap of logits", "gemma2", skip("softcap"), 9.6),
+    ("norms after attention", "gemma2", skip("rms_norm", "attention post norm"), 3.2),
+    ("norm weights plus one", "gemma1", Off("rms_norm", set={"weight_offset": 0.0}), 48.0),
+    ("embedding scale", "gemma1", Off("embedding", set={"scale": 1.0}), 19.0),
+    ("query_pre_attn_scalar", "gemma2_qpas", Off(config={"query_pre_attn_scalar": 32}), 0.4),
+    ("q/k norm", "qwen3", skip("rms_norm", "qk norm"), 9.3),
+    ("biases of q, k, v", "qwen2", Off("linear", "qkv", drop="bias"), 8.6),
+    ("llama3 scaling", "llama3_1", Off(config={"rope_parameters": {**ROPE, "rope_theta": 500000.0}}), 12.0),
+    ("YaRN", "llama_yarn", Off(config={"rope_parameters": ROPE}), 14.0),
+    ("dynamic scaling", "llama_dynamic", Off("dynamic_rope_table", set={"factor": 1.0}), 6.1),
+    ("longrope", "phi3_longrope", Off("long_rope_table", set={"threshold": 1000}), 12.0),
+    ("longrope's scale", "phi3_longrope", Off("long_rope_table", set={"long_scale": 1.0}), 6.8),
+    ("queries sharpened by position", "ministral3", skip("scale_by_position"), 1.4),
+    ("layers without rotation", "smollm3", Off(config={"no_rope_layers": [1, 1, 1, 1]}), 9.9),
+    ("v norm", "gemma4_dense", skip("rms_norm", "qk norm", no_weight=True), 2.8),
+    ("layer scalar", "gemma4_dense", skip("scale", "layer scalar"), 13.0),
+    ("per-layer inputs", "gemma4_e2b", skip("add", "per-layer residual"), 20.0),
+    ("context in per-layer inputs", "gemma4_e2b", skip("add", "per-layer inputs"), 17.0),
+    ("scale of each expert", "gemma4_moe", Off("route", drop="expert_scale"), 5.6),
+    ("experts beside the FFN", "gemma4_moe", skip("add", "expert sum"), 9.7),
+    ("norms after experts", "gemma4_moe", skip("rms_norm", "experts post norm"), 6.5),
+    ("attention sinks", "gpt_oss", Off("attention", drop="sinks"), 11.0),
+    ("biases of experts", "gpt_oss", Off("expert_linear", drop="bias"), 8.3),
+    ("limit of the clamped SwiGLU", "gpt_oss_limit", Off("clamped_swiglu", set={"limit": 1e9}), 5.3),
+    ("attention factor of YaRN", "gpt_oss", Off("rope_table", set={"scale": 1.0}), 9.8),
+    ("unrounded range of YaRN", "gpt_oss", Off(config={"rope_parameters": ROUNDED_YARN}), 13.0),
+    ("renormalised weights", "mixtral", Off("route", set={"normalize": False}), 4.3),
+    ("weights not renormalised", "qwen1_5_moe", Off("route", set={"normalize": True}), 2.1),
+    ("gate of the shared expert", "qwen1_5_moe", skip("scale_groups"), 12.0),
+    ("sparsemixer", "phi3_5_moe", Off("route", set={"scoring": "softmax"}), 10.0),
+    ("jitter of the sparsemixer", "phi3_5_moe", Off("route", set={"jitter": 0.0}), 4.7),
+    ("groups scored by two", "deepseek_v3", Off("route", set={"group_score": "max"}), 9.3),
+    ("group limit by two", "deepseek_v3", Off("route", set={"top_groups": 4}), 8.0),
+    ("correction bias", "deepseek_v3", Off("route", drop="choice_bias"), 4.3),
+    ("scale of routed experts", "deepseek_v3", Off("route", set={"scale": 1.0}), 4.3),
+    ("YaRN's factor on scores", "deepseek_v2", Off("latent_attention", set={"scale": 32**-0.5}), 8.1),
+    ("norm of latents", "deepseek_v3", skip("rms_norm", "qkv"), 9.8),
+    ("shared experts", "deepseek_v3", skip("add", "expert sum"), 13.0),
+    ("embedding multiplier", "granite", Off("embedding", set={"scale": 1.0}), 0),
+    ("attention multiplier", "granite", Off("attention", set={"scale": 0.25}), 0),
+    ("residual multiplier", "granite", skip("scale", "attention residual"), 0),
+    ("logits scaling", "granite", skip("scale", "logits"), 0),
+    ("shared FFN beside experts", "granitemoeshared", skip("add", "expert sum"), 4.3),
+    ("linear position biases", "bloom", Off("attention", drop="slopes"), 7.5),
+    ("norm of embeddings", "bloom", skip("layer_norm", "embedding norm"), 11.0),
+    ("linear position biases", "mpt", Off("attention", drop="slopes"), 15.0),
+    ("clipped q, k, v", "mpt_clip", skip("clamp"), 12.0),
+    ("learned positions", "gpt2", skip("add", "position embedding"), 26.0),
+    ("learned positions", "opt", skip("add", "position embedding"), 0),
+    ("pairs of neighbours", "gptj", Off("rope", set={"pairing": "half"}), 9.3),
+    ("partial rotation", "phi2", Off(config={"rope_parameters": {**ROPE, "partial_rotary_factor": 1.0}}), 9.1),
+    ("attention beside the FFN", "gpt_neox", Off(config={"use_parallel_residual": False}), 7.7),
+    ("attention before the FFN", "gpt_neox_seq", Off(config={"use_parallel_residual": True}), 9.0),
+    ("gate of attention", "qwen3_next", skip("gated_activation", "attention gate"), 13.0),
+    ("convolution before the delta rule", "qwen3_next", skip("causal_conv1d"), 19.0),
+    ("gated norm", "qwen3_next", skip("gated_activation", "gated norm"), 21.0),
+]
+
+
+@pytest.mark.parametrize(
+    ("feature", "variant", "off", "moves"), FEATURES, ids=lambda x: x if isinstance(x, str) else ""
+)
+def test_feature_shows_in_its_golden(
+    tiny_model: Callable[..., Path], feature: str, variant: str, off: Off, moves: float
+) -> None:
+    moved = movement(tiny_model(variant), variant, off)
+    assert moved > 0.1, feature  # a hundred times the tolerance of the goldens
+    assert moved == pytest.approx(moves, rel=0.2), feature
+
+
+def movement(path: Path, variant: str, off: Off) -> float:
+    """Largest difference that switching the feature off makes to the golden logits."""
+    checkpoint = open_checkpoint(path)
+    changed = replace(checkpoint, config={**checkpoint.config, **off.config})
+    graph = architectures.record(changed).graph
+    ops = [off(op) for op in graph.ops]
+    assert off.config or ops != graph.ops, "nothing was switched off"
+    edited = Graph(ops=ops, caches=graph.caches, states=graph.states, inputs=graph.inputs, output=graph.output)
+    golden = tiny_models.golden(variant).prompts[40]
+    logits = Reference(edited, dtype=np.float32).forward(golden.ids)
+    return float(np.abs(logits[golden.positions] - golden.logits).max())
