@@ -1,0 +1,1 @@
+"""Metal kernels against NumPy."""

@@ -1,0 +1,1 @@
+"""Metal kernels on Linux: translated, executed on the host and checked. See README.md."""

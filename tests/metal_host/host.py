@@ -1,0 +1,139 @@
+"""Builds the executor and the translated kernels, and runs kernels through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+SOURCE = Path(__file__).resolve().parent
+CLANG = "clang++-19"
+_ERROR_BYTES = 4096
+_NAMES_BYTES = 1 << 16
+
+Memory = NDArray[np.uint8]
+
+
+class MetalFaultError(Exception):
+    """What the executor found wrong with a dispatch."""
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64)]
+
+
+class MetalHost:
+    """The build in `directory`.
+
+    Dispatches take a `seed` for the order of threadgroups, simdgroups and lanes (0 ascending, 1 descending, else
+    shuffled), and `checked` for the kernels that are watched for races, bounds and uninitialised memory.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._library = ctypes.CDLL(str(directory / "libmetal_host.so"))
+
+    def kernels(self) -> set[str]:
+        """Names of the translated kernels of metal/."""
+        return self._names(self._library.metal_host_kernels, self._path("kernels", False))
+
+    def table(self) -> set[str]:
+        """Names of the kernels in csrc/params/metal_kernels.h."""
+        return self._names(self._library.metal_host_table)
+
+    def run(
+        self,
+        kernel: str,
+        operands: Sequence[Memory | None],
+        params: bytes,
+        rows: int,
+        sequences: int,
+        *,
+        seed: int = 0,
+        checked: bool = False,
+    ) -> None:
+        """Runs a kernel of the table on its signature's operands. Raises MetalFaultError."""
+        self._call(
+            self._library.metal_host_run,
+            self._path("kernels", checked),
+            kernel.encode(),
+            *_buffers(operands),
+            params,
+            rows,
+            sequences,
+            seed,
+            checked,
+        )
+
+    def dispatch_faulty(
+        self,
+        kernel: str,
+        buffers: Sequence[Memory],
+        threadgroups: int,
+        threads: int,
+        *,
+        shared_bytes: int = 0,
+        seed: int = 0,
+        checked: bool = False,
+    ) -> None:
+        """Runs a kernel of bad/. Raises MetalFaultError."""
+        self._call(
+            self._library.metal_host_dispatch,
+            self._path("bad_kernels", checked),
+            kernel.encode(),
+            *_buffers(buffers),
+            (ctypes.c_uint32 * 3)(threadgroups, 1, 1),
+            (ctypes.c_uint32 * 3)(threads, 1, 1),
+            ctypes.c_uint64(shared_bytes),
+            seed,
+            checked,
+        )
+
+    def _path(self, library: str, checked: bool) -> bytes:
+        return str(self._directory / f"{library}{'_checked' if checked else ''}.so").encode()
+
+    def _names(self, function: Callable[..., int], *arguments: Any) -> set[str]:
+        names = ctypes.create_string_buffer(_NAMES_BYTES)
+        self._call(function, *arguments, names, ctypes.c_size_t(_NAMES_BYTES))
+        return set(names.value.decode().split())
+
+    @staticmethod
+    def _call(function: Callable[..., int], *arguments: Any) -> None:
+        error = ctypes.create_string_buffer(_ERROR_BYTES)
+        if function(*arguments, error, ctypes.c_size_t(_ERROR_BYTES)):
+            raise MetalFaultError(error.value.decode())
+
+
+def _buffers(arrays: Sequence[Memory | None]) -> tuple[ctypes.Array[_Buffer], ctypes.c_size_t]:
+    entries = [_Buffer(None, 0) if array is None else _Buffer(array.ctypes.data, array.nbytes) for array in arrays]
+    return (_Buffer * len(entries))(*entries), ctypes.c_size_t(len(entries))
+
+
+@pytest.fixture(scope="session")
+def metal_host(pytestconfig: pytest.Config) -> MetalHost:
+    """The build, brought up to date in pytest's cache directory."""
+    if shutil.which(CLANG) is None:
+        pytest.skip(f"Metal kernels on the host need {CLANG}")
+    directory = pytestconfig.cache.mkdir("metal_host")
+    with (directory / "lock").open("w") as lock:  # test processes may run side by side
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (directory / "build.ninja").exists():
+            options = [f"-DCMAKE_CXX_COMPILER={CLANG}", f"-DPython_EXECUTABLE={sys.executable}"]
+            _run("cmake", "-S", str(SOURCE), "-B", str(directory), "-G", "Ninja", *options)
+        _run("cmake", "--build", str(directory))
+    return MetalHost(directory)
+
+
+def _run(*command: str) -> None:
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        pytest.fail(f"{' '.join(command)}\n{result.stdout}\n{result.stderr}", pytrace=False)
