@@ -35,10 +35,8 @@ def test_tojson_keeps_order_and_characters() -> None:
 
 
 def test_generation_tags_render_their_body() -> None:
-    template = (
-        "{% for m in messages %}\n{% generation %}\n{{ m }}{% set x = 1 %}{% endgeneration %}\n{% endfor %}|{{ x }}"
-    )
-    assert render(template, messages=["a", "b"]) == "ab|"
+    template = "{% generation %}\n{{ m }}{% set x = 1 %}{% endgeneration %}\n|{{ x }}"
+    assert render(template, m="a") == "a|"  # what the body sets stays inside
 
 
 def test_strftime_now() -> None:
@@ -108,27 +106,34 @@ def test_attacks_find_nothing(template: str) -> None:
     assert messages == [{"role": "user", "content": "hi"}]
 
 
+DOUBLING = "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(99) %}{% set ns.x = OP %}{% endfor %}"
+LOOP = "{% for i in range(99999) %}{% for j in range(99999) %}BODY{% endfor %}{% endfor %}"
+MACRO = "{% macro f(n) %}{% if n %}{% set a = f(n - 1) %}{% set b = f(n - 1) %}{% endif %}{% endmacro %}{{ f(60) }}"
+
+
 @pytest.mark.parametrize(
-    "template",
+    ("template", "message"),
     [
-        "{% for i in range(10**9) %}{% endfor %}",
-        "{% for i in range(99999) %}{% for j in range(99999) %}{% set x = 1 %}{% endfor %}{% endfor %}",
-        "{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}",
-        "{% macro f(n) %}{% if n %}{% set a = f(n - 1) %}{% set b = f(n - 1) %}{% endif %}{% endmacro %}{{ f(60) }}",
-        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
-        "{{ 'a' * 10**10 }}",
-        "{{ 10**10 * 'a' }}",
-        "{{ 9**9**9 }}",
-        "{{ [0] * 10**10 }}",
-        "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
-        "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
-        "{% set ns = namespace(x=2) %}{% for i in range(99) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",
-        "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
-        "x" * (1 << 21),
+        ("{% for i in range(10**9) %}{% endfor %}", "Range too big"),
+        (LOOP.replace("BODY", "{% set x = 1 %}"), "ran longer than 0.2 seconds"),
+        (LOOP.replace("BODY", "x" * 100), "wrote too much text"),
+        (MACRO, "ran longer than 0.2 seconds"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion"),
+        ("{{ 'a' * 10**10 }}", "a value grew too large"),
+        ("{{ 10**10 * 'a' }}", "a value grew too large"),
+        ("{{ [0] * 10**10 }}", "a value grew too large"),
+        ("{{ 9 ** 9 ** 9 }}", "a value grew too large"),
+        ("{{ 2 ** (10 ** 10) }}", "an exponent is too large"),
+        (DOUBLING.replace("OP", "ns.x ~ ns.x"), "a value grew too large"),
+        (DOUBLING.replace("OP", "ns.x + ns.x"), "a value grew too large"),
+        (DOUBLING.replace("OP", "ns.x * 2"), "a value grew too large"),
+        ("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "nested too deeply"),
+        ("x" * ((1 << 20) + 1), "too long; expected at most 1048576 characters"),
     ],
+    ids=range(15),
 )
-def test_runaways_end(template: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runaways_end(template: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_template, "MAX_SECONDS", 0.2)
     monkeypatch.setattr(chat_template, "MAX_RENDERED_CHARACTERS", 1 << 20)
-    with pytest.raises(ChatTemplateError):
+    with pytest.raises(ChatTemplateError, match=message):
         render(template)

@@ -141,6 +141,12 @@ def test_ignore_merges_takes_a_word_whole() -> None:
     assert load(byte_level(pre="gpt-2", **changes)).encode("ab") == [0, 1]
 
 
+def test_text_is_composed_where_the_original_does() -> None:
+    tokens = {"tokens": ["e", "Ì", "ģ", "Ã", "©"], "token_type": None, "merges": []}
+    assert load(byte_level(pre="qwen2", **tokens)).encode("e\u0301") == [3, 4]
+    assert load(byte_level(pre="gpt-2", **tokens)).encode("e\u0301") == [0, 1, 2]
+
+
 def test_user_defined_tokens_are_text() -> None:
     tokenizer = load(byte_level(token_type=[1, 1, 4, 1, 1, 3, 3], merges=[]))
     assert tokenizer.encode("aab") == [0, 2]

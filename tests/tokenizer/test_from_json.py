@@ -110,8 +110,7 @@ def test_chat_template_of_every_place(qwen: Path) -> None:
     assert load(qwen).apply_chat_template([], tools=[{"name": "f"}]) == "tools"
     (qwen / "chat_template.jinja").write_text("of the file", encoding="utf-8")
     assert load(qwen).chat_template == "of the file"
-    tokenizer = load_tokenizer(Checkpoint(qwen, "safetensors", {}, {}), chat_template="given")
-    assert tokenizer.apply_chat_template([], tools=[{"name": "f"}]) == "given"
+    assert load(qwen).apply_chat_template([], tools=[{"name": "f"}], chat_template="given") == "given"
 
 
 def test_special_tokens_map_names_tokens(qwen: Path) -> None:

@@ -11,15 +11,13 @@ from .tokenizer import Tokenizer
 __all__ = ["Detokenizer", "Tokenizer", "load_tokenizer"]
 
 
-def load_tokenizer(checkpoint: Checkpoint, *, chat_template: str | None = None) -> Tokenizer:
-    """The tokenizer of `checkpoint`, with `chat_template` (Jinja source) in place of its own if given.
+def load_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
+    """The tokenizer of `checkpoint`.
 
     Raises:
         TokenizerError: it is missing or of a kind that is not supported.
         CorruptFile: its files contradict themselves.
     """
-    build = tokenizer_from_gguf if checkpoint.container == "gguf" else tokenizer_from_directory
-    tokenizer = build(checkpoint)
-    if chat_template is not None:
-        tokenizer.chat_templates = {"default": chat_template}
-    return tokenizer
+    if checkpoint.container == "gguf":
+        return tokenizer_from_gguf(checkpoint)
+    return tokenizer_from_directory(checkpoint)
