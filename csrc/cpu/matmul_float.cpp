@@ -54,13 +54,17 @@ void tile(const Operands<Format>& o, uint32_t j, uint32_t r) {
     }
     for (uint32_t t = 0; t < T; ++t) x[t] = o.x + size_t{min_u32(r + t, o.rows - 1)} * o.k;
 
+    // The next weight rows, or later ones, at least 4 KiB ahead.
+    size_t ahead = size_t{W} * o.k;
+    while (ahead < 4096 / sizeof(Value)) ahead *= 2;
+
     f32x16 sum[W][T];
     for (int i = 0; i < W; ++i)
         for (int t = 0; t < T; ++t) sum[i][t] = zero_f32();
     const uint32_t whole = o.k / 16 * 16;
     for (uint32_t p = 0; p < whole; p += 16) {
         if (p % (64 / sizeof(Value)) == 0) {
-            for (int i = 0; i < W; ++i) prefetch(w[i] + p + 1024 / sizeof(Value));
+            for (int i = 0; i < W; ++i) prefetch_l2(w[i] + p + ahead);
         }
         f32x16 weights[W];
         for (int i = 0; i < W; ++i) weights[i] = Format::load16(w[i] + p);

@@ -12,9 +12,8 @@ namespace {
 
 using namespace simd;
 
-constexpr uint32_t kItemRows = 16;       // weight rows of a work item
-constexpr uint32_t kMaxRows = 8;         // activation rows for which weights are taken apart once
-constexpr size_t kPrefetchBytes = 1024;  // in each of four rows
+constexpr uint32_t kItemRows = 16;  // weight rows of a work item
+constexpr uint32_t kMaxRows = 8;    // activation rows for which weights are taken apart once
 
 // The exact dot products of one part of a group: all of it, or where a group has two scales its first or second half.
 template <class Unpack, int part>
@@ -59,7 +58,7 @@ void four_rows(const FourRows<Unpack>& weights, uint32_t n_chunks, const Q8Row* 
     f32x16 totals[one ? 1 : kMaxRows];
     for (uint32_t i = 0; i < n_x; ++i) totals[i] = zero_f32();
     for (uint32_t chunk = 0; chunk < n_chunks; ++chunk) {
-        weights.prefetch(chunk, kPrefetchBytes);
+        weights.prefetch(chunk);
         Codes codes[4];
         Scales scales;
         weights.unpack(chunk, codes, scales);

@@ -253,41 +253,49 @@ inline int32_t word_at(const uint8_t* p) {
     __builtin_memcpy(&w, p, 4);
     return w;
 }
-// Eight f32 from the f16 in the low halves of a, then those in the high halves.
-inline __m256 split_pairs(__m128i a) {
-    const __m128i order = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
-    return _mm256_cvtph_ps(_mm_shuffle_epi8(a, order));
+inline __m128i words_at(const uint8_t* const p[4], size_t offset) {
+    return _mm_setr_epi32(word_at(p[0] + offset), word_at(p[1] + offset), word_at(p[2] + offset),
+                          word_at(p[3] + offset));
 }
-inline __m256 load_pairs(const uint8_t* const p[4], size_t offset) {
-    return split_pairs(
-        _mm_setr_epi32(word_at(p[0] + offset), word_at(p[1] + offset), word_at(p[2] + offset), word_at(p[3] + offset)));
-}
-inline void gather_f16_pairs(const uint8_t* const p[4], size_t s, f32x16& first_half, f32x16& second_half) {
-    const __m256 g0 = load_pairs(p, 0), g1 = load_pairs(p, s), g2 = load_pairs(p, 2 * s), g3 = load_pairs(p, 3 * s);
-    first_half = {_mm256_permute2f128_ps(g0, g1, 0x20), _mm256_permute2f128_ps(g2, g3, 0x20)};
-    second_half = {_mm256_permute2f128_ps(g0, g1, 0x31), _mm256_permute2f128_ps(g2, g3, 0x31)};
-}
-inline void repeat_f16_pairs(const uint8_t* const p[4], f32x16& first_half, f32x16& second_half) {
-    const __m256 eight = load_pairs(p, 0);
-    const __m256 low = _mm256_permute2f128_ps(eight, eight, 0x00), high = _mm256_permute2f128_ps(eight, eight, 0x11);
-    first_half = {low, low};
-    second_half = {high, high};
+inline i32x16 gather_words(const uint8_t* const p[4], size_t s) {
+    return {_mm256_set_m128i(words_at(p, s), words_at(p, 0)), _mm256_set_m128i(words_at(p, 3 * s), words_at(p, 2 * s))};
 }
 inline f32x16 repeat_f16(const uint8_t* const p[4]) {
     const __m128i h = _mm_setr_epi16(half_at(p[0]), half_at(p[1]), half_at(p[2]), half_at(p[3]), 0, 0, 0, 0);
     const __m128 four = _mm_cvtph_ps(h);
     return {_mm256_set_m128(four, four), _mm256_set_m128(four, four)};
 }
-inline __m128i transpose_bytes(const uint32_t bytes[4]) {
-    return _mm_shuffle_epi8(load16(bytes), _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+// The halves of 8 elements, each converted from f16, in the order low 0-3, high 0-3 | low 4-7, high 4-7.
+inline f32x16 both_f16(__m256i a) {
+    const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0, 1, 4, 5, 8, 9, 12,
+                                           13, 2, 3, 6, 7, 10, 11, 14, 15);
+    const __m256i h = _mm256_shuffle_epi8(a, order);
+    return {_mm256_cvtph_ps(_mm256_castsi256_si128(h)), _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))};
 }
-inline i32x16 transpose_u8(const uint32_t bytes[4]) {
-    const __m128i t = transpose_bytes(bytes);
-    return {_mm256_cvtepu8_epi32(t), _mm256_cvtepu8_epi32(_mm_srli_si128(t, 8))};
+inline f32x16 low_f16(i32x16 a) {
+    const f32x16 x = both_f16(a.lo), y = both_f16(a.hi);
+    return {_mm256_permute2f128_ps(x.lo, x.hi, 0x20), _mm256_permute2f128_ps(y.lo, y.hi, 0x20)};
 }
-inline i32x16 transpose_i8(const uint32_t bytes[4]) {
-    const __m128i t = transpose_bytes(bytes);
-    return {_mm256_cvtepi8_epi32(t), _mm256_cvtepi8_epi32(_mm_srli_si128(t, 8))};
+inline f32x16 high_f16(i32x16 a) {
+    const f32x16 x = both_f16(a.lo), y = both_f16(a.hi);
+    return {_mm256_permute2f128_ps(x.lo, x.hi, 0x31), _mm256_permute2f128_ps(y.lo, y.hi, 0x31)};
+}
+inline i32x16 transpose_lanes(i32x16 a) {
+    // lo = rows 0 | 1, hi = rows 2 | 3
+    const __m256i low = _mm256_unpacklo_epi32(a.lo, a.hi), high = _mm256_unpackhi_epi32(a.lo, a.hi);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    return {_mm256_permutevar8x32_epi32(low, order), _mm256_permutevar8x32_epi32(high, order)};
+}
+template <int lane>
+inline i32x16 repeat_lane(i32x16 a) {
+    const __m256i half = lane < 2 ? a.lo : a.hi;
+    const __m256i all = _mm256_permute2x128_si256(half, half, lane % 2 == 0 ? 0x00 : 0x11);
+    return {all, all};
+}
+template <int s0, int s1, int s2, int s3>
+inline i32x16 shift_right_lanes(i32x16 a) {
+    return {_mm256_srlv_epi32(a.lo, _mm256_setr_epi32(s0, s0, s0, s0, s1, s1, s1, s1)),
+            _mm256_srlv_epi32(a.hi, _mm256_setr_epi32(s2, s2, s2, s2, s3, s3, s3, s3))};
 }
 
 // --- bytes
@@ -299,6 +307,9 @@ inline i8x64 load(const int8_t* p) {
 }
 inline void store(uint8_t* p, u8x64 a) {
     store32(p, a.lo), store32(p + 32, a.hi);
+}
+inline i32x16 as_i32(u8x64 a) {
+    return {a.lo, a.hi};
 }
 inline u8x64 both(__m256i a) {
     return {a, a};

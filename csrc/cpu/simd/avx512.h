@@ -220,54 +220,61 @@ inline void add_lanes(float* result, f32x16 a) {
     const __m128 x = _mm_add_ps(_mm512_castps512_ps128(a.v), _mm512_extractf32x4_ps(a.v, 1));
     _mm_storeu_ps(result, _mm_add_ps(_mm_add_ps(x, _mm512_extractf32x4_ps(a.v, 2)), _mm512_extractf32x4_ps(a.v, 3)));
 }
+// Of four blocks of `stride` bytes, the words at their fronts lie in the first 64 bytes and in 64 bytes from here,
+// which do not reach beyond the blocks.
+inline size_t second_pair(size_t stride) {
+    return stride < 32 ? 4 * stride - 64 : 2 * stride;
+}
+inline f32x16 gather_f16(const uint8_t* const p[4], size_t stride) {
+    const size_t second = second_pair(stride);
+    const short s = static_cast<short>(stride / 2), third = static_cast<short>(32 + (2 * stride - second) / 2);
+    const __m128i order = _mm_setr_epi16(0, s, third, static_cast<short>(third + s), 0, 0, 0, 0);
+    __m128i row[4];
+    for (int r = 0; r < 4; ++r) {
+        const __m512i four = _mm512_permutex2var_epi16(_mm512_loadu_si512(p[r]), _mm512_castsi128_si512(order),
+                                                       _mm512_loadu_si512(p[r] + second));
+        row[r] = _mm512_castsi512_si128(four);
+    }
+    const __m128i low = _mm_unpacklo_epi16(row[0], row[1]), high = _mm_unpacklo_epi16(row[2], row[3]);
+    return {_mm512_cvtph_ps(_mm256_set_m128i(_mm_unpackhi_epi32(low, high), _mm_unpacklo_epi32(low, high)))};
+}
+inline i32x16 transpose_lanes(i32x16 a) {
+    return {_mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), a.v)};
+}
+inline i32x16 gather_words(const uint8_t* const p[4], size_t stride) {
+    const size_t second = second_pair(stride);
+    const int s = static_cast<int>(stride / 4), third = static_cast<int>(16 + (2 * stride - second) / 4);
+    const __m512i order = _mm512_castsi128_si512(_mm_setr_epi32(0, s, third, third + s));
+    __m128i row[4];
+    for (int r = 0; r < 4; ++r) {
+        row[r] = _mm512_castsi512_si128(
+            _mm512_permutex2var_epi32(_mm512_loadu_si512(p[r]), order, _mm512_loadu_si512(p[r] + second)));
+    }
+    const __m256i low = _mm256_set_m128i(row[1], row[0]), high = _mm256_set_m128i(row[3], row[2]);
+    return transpose_lanes({_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1)});
+}
 inline short half_at(const uint8_t* p) {
     short h;
     __builtin_memcpy(&h, p, 2);
     return h;
 }
-inline f32x16 gather_f16(const uint8_t* const p[4], size_t stride) {
-    const size_t s = stride;
-    const __m256i h =
-        _mm256_setr_epi16(half_at(p[0]), half_at(p[1]), half_at(p[2]), half_at(p[3]), half_at(p[0] + s),
-                          half_at(p[1] + s), half_at(p[2] + s), half_at(p[3] + s), half_at(p[0] + 2 * s),
-                          half_at(p[1] + 2 * s), half_at(p[2] + 2 * s), half_at(p[3] + 2 * s), half_at(p[0] + 3 * s),
-                          half_at(p[1] + 3 * s), half_at(p[2] + 3 * s), half_at(p[3] + 3 * s));
-    return {_mm512_cvtph_ps(h)};
-}
-inline int32_t word_at(const uint8_t* p) {
-    int32_t w;
-    __builtin_memcpy(&w, p, 4);
-    return w;
-}
-inline void gather_f16_pairs(const uint8_t* const p[4], size_t s, f32x16& first_half, f32x16& second_half) {
-    const __m512i pairs =
-        _mm512_setr_epi32(word_at(p[0]), word_at(p[1]), word_at(p[2]), word_at(p[3]), word_at(p[0] + s),
-                          word_at(p[1] + s), word_at(p[2] + s), word_at(p[3] + s), word_at(p[0] + 2 * s),
-                          word_at(p[1] + 2 * s), word_at(p[2] + 2 * s), word_at(p[3] + 2 * s), word_at(p[0] + 3 * s),
-                          word_at(p[1] + 3 * s), word_at(p[2] + 3 * s), word_at(p[3] + 3 * s));
-    first_half.v = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(pairs));
-    second_half.v = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(pairs, 16)));
-}
-inline void repeat_f16_pairs(const uint8_t* const p[4], f32x16& first_half, f32x16& second_half) {
-    const __m128i pairs = _mm_setr_epi32(word_at(p[0]), word_at(p[1]), word_at(p[2]), word_at(p[3]));
-    const __m128i order = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
-    const __m256 eight = _mm256_cvtph_ps(_mm_shuffle_epi8(pairs, order));
-    first_half.v = _mm512_broadcast_f32x4(_mm256_castps256_ps128(eight));
-    second_half.v = _mm512_broadcast_f32x4(_mm256_extractf128_ps(eight, 1));
-}
 inline f32x16 repeat_f16(const uint8_t* const p[4]) {
     const __m128i h = _mm_setr_epi16(half_at(p[0]), half_at(p[1]), half_at(p[2]), half_at(p[3]), 0, 0, 0, 0);
     return {_mm512_broadcast_f32x4(_mm_cvtph_ps(h))};
 }
-inline __m128i transpose_bytes(const uint32_t bytes[4]) {
-    const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    return _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)), order);
+inline f32x16 low_f16(i32x16 a) {
+    return {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(a.v))};
 }
-inline i32x16 transpose_u8(const uint32_t bytes[4]) {
-    return {_mm512_cvtepu8_epi32(transpose_bytes(bytes))};
+inline f32x16 high_f16(i32x16 a) {
+    return low_f16({_mm512_srli_epi32(a.v, 16)});
 }
-inline i32x16 transpose_i8(const uint32_t bytes[4]) {
-    return {_mm512_cvtepi8_epi32(transpose_bytes(bytes))};
+template <int lane>
+inline i32x16 repeat_lane(i32x16 a) {
+    return {_mm512_shuffle_i32x4(a.v, a.v, lane * 0x55)};
+}
+template <int s0, int s1, int s2, int s3>
+inline i32x16 shift_right_lanes(i32x16 a) {
+    return {_mm512_srlv_epi32(a.v, _mm512_setr_epi32(s0, s0, s0, s0, s1, s1, s1, s1, s2, s2, s2, s2, s3, s3, s3, s3))};
 }
 
 // --- bytes
@@ -279,6 +286,9 @@ inline i8x64 load(const int8_t* p) {
 }
 inline void store(uint8_t* p, u8x64 a) {
     _mm512_storeu_si512(p, a.v);
+}
+inline i32x16 as_i32(u8x64 a) {
+    return {a.v};
 }
 inline u8x64 set1_u8(uint8_t x) {
     return {_mm512_set1_epi8(static_cast<char>(x))};

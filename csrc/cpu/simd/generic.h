@@ -238,25 +238,38 @@ inline f32x16 gather_f16(const uint8_t* const p[4], size_t stride) {
         return formats::f16_to_f32(h);
     });
 }
-// The same for two adjacent f16.
-inline void gather_f16_pairs(const uint8_t* const p[4], size_t stride, f32x16& first, f32x16& second) {
-    const uint8_t* const next[4] = {p[0] + 2, p[1] + 2, p[2] + 2, p[3] + 2};
-    first = gather_f16(p, stride);
-    second = gather_f16(next, stride);
+// Element r of lane g is the 32-bit word at p[r] + g * stride bytes.
+inline i32x16 gather_words(const uint8_t* const p[4], size_t stride) {
+    return each16<i32x16>([&](int i) {
+        int32_t w;
+        __builtin_memcpy(&w, p[i % 4] + static_cast<size_t>(i / 4) * stride, 4);
+        return w;
+    });
 }
 // Element r of every lane is the f16 at p[r].
 inline f32x16 repeat_f16(const uint8_t* const p[4]) {
     return gather_f16(p, 0);
 }
-inline void repeat_f16_pairs(const uint8_t* const p[4], f32x16& first, f32x16& second) {
-    gather_f16_pairs(p, 0, first, second);
+// The f16 in the low and the high half of each element.
+inline f32x16 low_f16(i32x16 a) {
+    return each16<f32x16>([&](int i) { return formats::f16_to_f32(static_cast<uint16_t>(a.v[i])); });
 }
-// Element r of lane g is byte g of bytes[r].
-inline i32x16 transpose_u8(const uint32_t bytes[4]) {
-    return each16<i32x16>([&](int i) { return static_cast<int32_t>((bytes[i % 4] >> (i / 4 * 8)) & 0xffu); });
+inline f32x16 high_f16(i32x16 a) {
+    return low_f16(a >> 16);
 }
-inline i32x16 transpose_i8(const uint32_t bytes[4]) {
-    return each16<i32x16>([&](int i) { return static_cast<int8_t>(bytes[i % 4] >> (i / 4 * 8)); });
+// Element r of lane g is element g of lane r.
+inline i32x16 transpose_lanes(i32x16 a) {
+    return each16<i32x16>([&](int i) { return a.v[i % 4 * 4 + i / 4]; });
+}
+template <int lane>
+inline i32x16 repeat_lane(i32x16 a) {  // to every lane
+    return each16<i32x16>([&](int i) { return a.v[4 * lane + i % 4]; });
+}
+// Shifts the elements of lane g by the g-th count, zeros come in.
+template <int s0, int s1, int s2, int s3>
+inline i32x16 shift_right_lanes(i32x16 a) {
+    constexpr int counts[4] = {s0, s1, s2, s3};
+    return each16<i32x16>([&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) >> counts[i / 4]); });
 }
 
 // --- bytes
@@ -272,6 +285,9 @@ inline i8x64 load(const int8_t* p) {
 }
 inline void store(uint8_t* p, u8x64 a) {
     __builtin_memcpy(p, &a, sizeof a);
+}
+inline i32x16 as_i32(u8x64 a) {
+    return __builtin_bit_cast(i32x16, a);
 }
 inline u8x64 set1_u8(uint8_t x) {
     return each64<u8x64>([&](int) { return x; });

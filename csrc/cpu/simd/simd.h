@@ -20,8 +20,8 @@
 
 namespace ferrule::cpu::FERRULE_ISA::simd {
 
-inline void prefetch(const void* p) {
-    __builtin_prefetch(p, 0, 3);
+inline void prefetch_l2(const void* p) {
+    __builtin_prefetch(p, 0, 2);
 }
 
 inline f32x16& operator+=(f32x16& a, f32x16 b) {

@@ -4,24 +4,25 @@
 
 namespace ferrule::cpu::FERRULE_ISA {
 
-// A block of these begins with f16 scale, f16 minimum and the 12 bytes of 6-bit scales and minimums.
+// A block of these begins with f16 scale, f16 minimum and the 12 bytes of 6-bit scales and minimums: four words.
 inline void unpack_k_scales(const uint8_t* const blocks[4], uint32_t half, Scales& out) {
-    uint32_t scales[4], minimums[4];
-    for (int r = 0; r < 4; ++r) {
-        uint32_t packed[3];
-        __builtin_memcpy(packed, blocks[r] + 4, sizeof packed);
-        if (half == 0) {
-            scales[r] = packed[0] & 0x3f3f3f3fu;
-            minimums[r] = packed[1] & 0x3f3f3f3fu;
-        } else {
-            scales[r] = (packed[2] & 0x0f0f0f0fu) | (packed[0] >> 2 & 0x30303030u);
-            minimums[r] = (packed[2] >> 4 & 0x0f0f0f0fu) | (packed[1] >> 2 & 0x30303030u);
-        }
+    using namespace simd;
+    const i32x16 words = transpose_lanes(as_i32(load4x16(blocks[0], blocks[1], blocks[2], blocks[3])));
+    const i32x16 factors = repeat_lane<0>(words), first = repeat_lane<1>(words), second = repeat_lane<2>(words);
+    i32x16 scale, minimum;
+    if (half == 0) {
+        scale = shift_right_lanes<0, 8, 16, 24>(first) & set1(63);
+        minimum = shift_right_lanes<0, 8, 16, 24>(second) & set1(63);
+    } else {
+        const i32x16 third = repeat_lane<3>(words);
+        // The top two bits of a byte of the first two words become bits 4 and 5.
+        const i32x16 scale_top = shift_right_lanes<2, 10, 18, 26>(first) & set1(48);
+        const i32x16 minimum_top = shift_right_lanes<2, 10, 18, 26>(second) & set1(48);
+        scale = (shift_right_lanes<0, 8, 16, 24>(third) & set1(15)) | scale_top;
+        minimum = (shift_right_lanes<4, 12, 20, 28>(third) & set1(15)) | minimum_top;
     }
-    simd::f32x16 scale, minimum;
-    simd::repeat_f16_pairs(blocks, scale, minimum);
-    out.scale[0] = scale * simd::to_f32(simd::transpose_u8(scales));
-    out.minimum[0] = simd::zero_f32() - minimum * simd::to_f32(simd::transpose_u8(minimums));
+    out.scale[0] = low_f16(factors) * to_f32(scale);
+    out.minimum[0] = zero_f32() - high_f16(factors) * to_f32(minimum);
 }
 
 // 64 bytes, 128 codes: each 32 bytes hold two groups, the low nibbles and the high ones.

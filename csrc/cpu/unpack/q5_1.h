@@ -15,7 +15,9 @@ struct UnpackQ5_1 {
         return with_fifth_bits<sizeof(Block)>(low, block + offsetof(Block, high));
     }
     static void scales(const uint8_t* const blocks[4], uint32_t, Scales& out) {
-        simd::gather_f16_pairs(blocks, sizeof(Block), out.scale[0], out.minimum[0]);
+        const simd::i32x16 pairs = simd::gather_words(blocks, sizeof(Block));
+        out.scale[0] = simd::low_f16(pairs);
+        out.minimum[0] = simd::high_f16(pairs);
     }
 };
 

@@ -17,30 +17,31 @@ struct UnpackQ6_K {
         return {simd::even_then_even(low, high) | top_bits(top), simd::odd_then_odd(low, high) | top_bits(top + 16)};
     }
     static void scales(const uint8_t* const blocks[4], uint32_t half, Scales& out) {
-        uint32_t even[4], odd[4];  // scales of the first and second halves of the four groups
-        const uint8_t* scale[4];
-        for (int r = 0; r < 4; ++r) {
-            uint64_t eight;
-            __builtin_memcpy(&eight, blocks[r] + offsetof(Block, scales) + 8 * half, 8);
-            even[r] = every_second_byte(eight);
-            odd[r] = every_second_byte(eight >> 8);
-            scale[r] = blocks[r] + offsetof(Block, scale);
-        }
-        const simd::f32x16 d = simd::repeat_f16(scale);
-        out.scale[0] = d * simd::to_f32(simd::transpose_i8(even));
-        out.scale[1] = d * simd::to_f32(simd::transpose_i8(odd));
+        constexpr size_t scales = offsetof(Block, scales), factor = offsetof(Block, scale);
+        const uint8_t* const factors[4] = {blocks[0] + factor, blocks[1] + factor, blocks[2] + factor,
+                                           blocks[3] + factor};
+        const simd::f32x16 d = simd::repeat_f16(factors);
+        const simd::u8x64 bytes =
+            simd::load4x16(blocks[0] + scales, blocks[1] + scales, blocks[2] + scales, blocks[3] + scales);
+        out.scale[0] = d * group_scales<0>(bytes, half);
+        out.scale[1] = d * group_scales<1>(bytes, half);
     }
 
   private:
+    // The scales of one part of the groups; lane r of bytes has those of row r.
+    template <int part>
+    static simd::f32x16 group_scales(simd::u8x64 bytes, uint32_t half) {
+        static constexpr uint8_t b = part;
+        // Byte 2g + part becomes the top byte of element g.
+        static constexpr uint8_t order[2][16] = {{0, 0, 0, b, 0, 0, 0, b + 2, 0, 0, 0, b + 4, 0, 0, 0, b + 6},
+                                                 {0, 0, 0, b + 8, 0, 0, 0, b + 10, 0, 0, 0, b + 12, 0, 0, 0, b + 14}};
+        const simd::u8x64 spread = simd::lookup16(bytes, simd::repeat16(order[half]));
+        return simd::to_f32(simd::transpose_lanes(simd::as_i32(spread)) >> 24);
+    }
     // Bits 2g and 2g + 1 of 16 bytes, for lane g, as bits 4 and 5.
     static simd::u8x64 top_bits(const uint8_t* p) {
         const simd::u8x64 all = simd::repeat16(p);
         return simd::shift_left<4>(simd::shift_right_lanes<0, 2, 4, 6>(all) & simd::set1_u8(3));
-    }
-    static uint32_t every_second_byte(uint64_t x) {
-        x &= 0x00ff00ff00ff00ffu;
-        x = (x | x >> 8) & 0x0000ffff0000ffffu;
-        return static_cast<uint32_t>(x | x >> 16);
     }
 };
 
