@@ -176,7 +176,9 @@ kernel void attend(device const float* q [[buffer(attention::q)]],
     simdgroup_barrier(mem_flags::mem_threadgroup);
 
     const uint r = lane / kLanesPerRow, column = lane % kLanesPerRow;  // of the scores, for this lane
-    const uint row_position = tile.position + r, last = tile.position + tile.n_rows - 1;
+    const uint last = tile.position + tile.n_rows - 1;
+    // Rows past the last are like it, but for their queries: what they hold must be finite, for they meet in matrices.
+    const uint row_position = min(tile.position + r, last);
     const uint first = first_visible(tile.position, fc_window);
     const float slope = has_slopes ? slopes[head] : 0.0f;
     Softmax softmax = {-INFINITY, 0.0f};

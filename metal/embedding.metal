@@ -16,7 +16,12 @@ kernel void embed(device const int* tokens [[buffer(embedding::tokens)]],
     const uint first = position.x * embedding::kValuesPerThread, row = position.y, k = params.k;
     if (first >= k) return;
     float values[embedding::kValuesPerThread];
-    WeightFormat<Block>::decode(table + ulong(tokens[row]) * (k / Block::kElements), first, k, values);
+    const bool exists = tokens[row] >= 0 && uint(tokens[row]) < params.n;
+    if (exists) {
+        WeightFormat<Block>::decode(table + ulong(tokens[row]) * (k / Block::kElements), first, k, values);
+    } else {
+        for (uint i = 0; i < embedding::kValuesPerThread; ++i) values[i] = NAN;
+    }
     for (uint i = 0; i < embedding::kValuesPerThread && first + i < k; ++i) {
         out[ulong(row) * k + first + i] = params.scale * values[i];
     }

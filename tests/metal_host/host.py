@@ -44,11 +44,11 @@ class MetalHost:
 
     def kernels(self) -> set[str]:
         """Names of the translated kernels of metal/."""
-        return self._names(self._library.metal_host_kernels, self._path("kernels", False))
+        return {name for (name,) in self._lines(self._library.metal_host_kernels, self._path("kernels", False))}
 
-    def table(self) -> set[str]:
-        """Names of the kernels in csrc/params/metal_kernels.h."""
-        return self._names(self._library.metal_host_table)
+    def table(self) -> dict[str, str]:
+        """Names of the kernels in csrc/params/metal_kernels.h -> their ops."""
+        return {name: op for name, op in self._lines(self._library.metal_host_table)}
 
     def run(
         self,
@@ -101,10 +101,10 @@ class MetalHost:
     def _path(self, library: str, checked: bool) -> bytes:
         return str(self._directory / f"{library}{'_checked' if checked else ''}.so").encode()
 
-    def _names(self, function: Callable[..., int], *arguments: Any) -> set[str]:
+    def _lines(self, function: Callable[..., int], *arguments: Any) -> list[list[str]]:
         names = ctypes.create_string_buffer(_NAMES_BYTES)
         self._call(function, *arguments, names, ctypes.c_size_t(_NAMES_BYTES))
-        return set(names.value.decode().split())
+        return [line.split() for line in names.value.decode().splitlines()]
 
     @staticmethod
     def _call(function: Callable[..., int], *arguments: Any) -> None:

@@ -90,11 +90,13 @@ extern "C" {
     });
 }
 
-// The names of the kernel table, a line each, into `names`.
+// The names and ops of the kernel table, "name op" a line each, into `names`.
 [[gnu::visibility("default")]] int metal_host_table(char* names, size_t names_bytes, char* error, size_t error_bytes) {
     return report(error, error_bytes, [&] {
         std::string lines;
-        for (const ferrule::MetalKernel& kernel : ferrule::metal_kernels()) lines += kernel.name + "\n";
+        for (const ferrule::MetalKernel& kernel : ferrule::metal_kernels()) {
+            lines += kernel.name + " " + kernel.signature->op + "\n";
+        }
         if (lines.size() >= names_bytes) throw std::runtime_error("too many kernels");
         std::strcpy(names, lines.c_str());
         return std::string();

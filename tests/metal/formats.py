@@ -1,0 +1,3 @@
+"""The weight formats that Metal kernels read."""
+
+METAL_FORMATS = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K")

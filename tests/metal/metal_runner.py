@@ -1,0 +1,100 @@
+"""Runs single Metal kernels on guarded, poisoned buffers, as `kernel_testing.Runner` runs those of the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from kernel_testing import GUARD, SIGNATURES, Buffer, Shape, pack_params
+from numpy.typing import DTypeLike, NDArray
+
+from metal_host.host import MetalHost
+
+SEEDS = (0, 1, 2)  # orders of threads: ascending, descending, shuffled
+
+
+class MetalRunner:
+    """Runs every kernel in three orders of threads and once checked; all results must be the same to the bit.
+
+    Bytes around operands, and operands that are only read, must not change.
+    """
+
+    def __init__(self, host: MetalHost) -> None:
+        self._host = host
+        self._ops = host.table()
+
+    def run(
+        self,
+        kernel: str,
+        operands: Mapping[str, NDArray[Any] | None],
+        params: Mapping[str, float],
+        rows: int,
+        out: Shape | Mapping[str, tuple[Shape, DTypeLike]],
+        *,
+        dims: tuple[int, int, int] | None = None,
+        alias: Mapping[str, str] | None = None,
+        misalign: Mapping[str, int] | None = None,
+    ) -> Any:
+        """As `kernel_testing.Runner.run`. Of `dims`, only the number of sequences matters."""
+        written = dict(out) if isinstance(out, Mapping) else {"out": (out, np.float32)}
+        sequences = dims[2] if dims else 1
+        arguments = (kernel, operands, params, rows, sequences, written, alias or {}, misalign or {})
+        first = self._run_once(*arguments, seed=SEEDS[0], checked=False)
+        for seed, checked in [*((seed, False) for seed in SEEDS[1:]), (SEEDS[0], True)]:
+            other = self._run_once(*arguments, seed=seed, checked=checked)
+            for name, array in first.items():
+                np.testing.assert_array_equal(
+                    array.view(np.uint8), other[name].view(np.uint8), f"{name} with seed {seed}, checked: {checked}"
+                )
+        return next(iter(first.values())) if len(first) == 1 else first
+
+    def _run_once(
+        self,
+        kernel: str,
+        operands: Mapping[str, NDArray[Any] | None],
+        params: Mapping[str, float],
+        rows: int,
+        sequences: int,
+        written: Mapping[str, tuple[Shape, DTypeLike]],
+        alias: Mapping[str, str],
+        misalign: Mapping[str, int],
+        *,
+        seed: int,
+        checked: bool,
+    ) -> dict[str, NDArray[Any]]:
+        _, _, signature = SIGNATURES[self._ops[kernel]]
+        unknown = {*operands, *written, *alias, *misalign} - {name for name, _, _ in signature}
+        assert not unknown, f"{kernel} has no operands {unknown}"
+
+        contents = {name: _bytes(array) for name, array in operands.items() if array is not None and name not in alias}
+        buffers: dict[str, Buffer] = {}
+        for name, (shape, dtype) in written.items():
+            if name not in alias and name not in contents:
+                size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+                buffers[name] = Buffer.make(size, GUARD, misalign.get(name, 0))
+        for name, content in contents.items():
+            buffers[name] = Buffer.make(content.nbytes, GUARD, misalign.get(name, 0))
+            buffers[name].operand[:] = content
+        buffers |= {name: buffers[other] for name, other in alias.items()}
+
+        memory = [buffers[name].operand if name in buffers else None for name, _, _ in signature]
+        packed = pack_params(self._ops[kernel], params)
+        self._host.run(kernel, memory, packed, rows, sequences, seed=seed, checked=checked)
+
+        results = {}
+        for name, access, _ in signature:
+            if name not in buffers:
+                continue
+            assert buffers[name].guards_intact(), f"{kernel} wrote outside {name}"
+            if access != "read":
+                array = operands.get(name)
+                shape, dtype = (array.shape, array.dtype) if array is not None else written[name]
+                results[name] = np.frombuffer(buffers[name].operand.tobytes(), dtype).reshape(shape)
+            elif name not in alias.values():
+                assert (buffers[name].operand == contents[name]).all(), f"{kernel} wrote to {name}"
+        return results
+
+
+def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

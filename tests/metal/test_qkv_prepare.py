@@ -1,0 +1,98 @@
+"""qkv_prepare against NumPy float64."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_testing import EPSILON
+from test_kv_append import append
+from test_rope import reference as rotate
+
+from metal.metal_runner import MetalRunner
+
+BLOCK = 64
+EPS = 1e-6
+PAIRINGS = ["half", "adjacent"]
+
+
+@dataclass(frozen=True)
+class Case:
+    heads: int
+    kv_heads: int
+    head_dim: int
+    v_head_dim: int
+    slots: tuple[int, ...]
+    norms: str = ""  # of "qkv"
+    n_pairs: int = 0
+    pairing: str = "half"
+    weights: bool = True
+
+    def __str__(self) -> str:
+        rope = f"-rope{self.n_pairs}{self.pairing}" if self.n_pairs else ""
+        norms = f"-norm-{self.norms}{'' if self.weights else '-unweighted'}" if self.norms else ""
+        return f"{self.heads}/{self.kv_heads}x{self.head_dim}x{self.v_head_dim}-{len(self.slots)}rows{norms}{rope}"
+
+
+CASES = [
+    Case(4, 1, 256, 256, (64,), "qk", 128),
+    Case(9, 3, 64, 64, (62, 63, 64, 3), "", 32, "adjacent"),
+    Case(2, 2, 40, 24, (5, -1, 127), "qkv", 10),
+    Case(2, 1, 16, 16, (1, 2), "qk", 8, "adjacent", weights=False),
+    Case(2, 1, 24, 8, (1, 2), "k"),
+    Case(2, 1, 8, 8, (9,)),
+    Case(3, 1, 100, 70, (9, 8), "v", 7),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_qkv_prepare(runner: MetalRunner, case: Case, dtype: type) -> None:
+    rng = np.random.default_rng(case.head_dim)
+    rows, offset = len(case.slots), 1.0
+
+    def values(*shape: int) -> np.ndarray:
+        return rng.standard_normal(shape).astype(np.float32)
+
+    x = {
+        "q": values(rows, case.heads, case.head_dim),
+        "k": values(rows, case.kv_heads, case.head_dim),
+        "v": values(rows, case.kv_heads, case.v_head_dim),
+    }
+    weights = {name: values(case.head_dim) for name in "qk" if name in case.norms and case.weights}
+    angles = rng.uniform(-10, 10, (rows, case.n_pairs))
+    table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32) if case.n_pairs else None
+    pool = np.full((3, case.kv_heads, BLOCK * (case.head_dim + case.v_head_dim)), np.nan, dtype)
+    operands: dict[str, Any] = {
+        **x,
+        **{f"{name}_weight": weight for name, weight in weights.items()},
+        "table": table,
+        "slots": np.array(case.slots, np.int32),
+        "cache": pool,
+    }
+    params = {
+        "heads": case.heads,
+        "kv_heads": case.kv_heads,
+        "head_dim": case.head_dim,
+        "v_head_dim": case.v_head_dim,
+        "n_pairs": case.n_pairs,
+        "pairing": PAIRINGS.index(case.pairing),
+        **{f"has_{name}_norm": name in case.norms for name in "qkv"},
+        "eps": EPS,
+        "weight_offset": offset,
+    }
+    out = runner.run(f"qkv_prepare_f{8 * np.dtype(dtype).itemsize}", operands, params, rows, {})
+
+    def prepared(name: str) -> np.ndarray:
+        result = x[name].astype(np.float64)
+        if name in case.norms:
+            result /= np.sqrt((result**2).mean(-1, keepdims=True) + EPS)
+            result *= offset + weights[name].astype(np.float64) if name in weights else 1.0
+        return rotate(result, table.astype(np.float64), case.pairing) if table is not None and name != "v" else result
+
+    # A norm of squares summed in 32 lanes, its root, products; a rotation; the rounding to the cache's type.
+    tolerance = (case.head_dim / 32 + 12) * EPSILON + np.finfo(dtype).eps
+    np.testing.assert_allclose(out["q"], prepared("q"), rtol=0, atol=(case.head_dim / 32 + 12) * EPSILON * 8)
+    expected = np.full(pool.shape, np.nan)
+    append(expected, prepared("k"), prepared("v"), case.slots)
+    np.testing.assert_allclose(out["cache"].astype(np.float64), expected, rtol=tolerance, atol=8 * tolerance)
