@@ -44,6 +44,7 @@ def test_strftime_now() -> None:
 
 
 def test_common_idioms() -> None:
+    assert render("{% set ns = namespace({'a': 1}, b=2, self=3) %}{{ ns.a ~ ns.b ~ ns.self }}") == "123"
     assert (
         render("{% set ns = namespace(n=0) %}{% for i in [1, 2] %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}")
         == "3"
@@ -104,6 +105,12 @@ def test_attacks_find_nothing(template: str) -> None:
         text = ""
     assert not any(word in text for word in ("class", "module", "root:", "function", "datetime"))
     assert messages == [{"role": "user", "content": "hi"}]
+
+
+@pytest.mark.parametrize("template", ["{% set ns.__html__ = f %}", "{% set ns = namespace(__html__=f) %}"])
+def test_namespaces_hold_nothing_that_python_calls(template: str) -> None:
+    with pytest.raises(ChatTemplateError, match="a namespace cannot hold '__html__'"):
+        render("{% macro f() %}{% endmacro %}{% set ns = namespace() %}" + template + "{{ ns | e }}")
 
 
 DOUBLING = "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(99) %}{% set ns.x = OP %}{% endfor %}"

@@ -20,6 +20,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
 
 from ..errors import ChatTemplateError
 
@@ -69,6 +70,7 @@ def _compile(source: str) -> tuple[jinja2.Template, _Guard]:
     environment.filters["tojson"] = _tojson
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = _strftime_now
+    environment.globals["namespace"] = _Namespace
     try:
         tree = environment.parse(source)
         _plant_guards(tree)
@@ -149,6 +151,24 @@ def _check_size(value: object) -> None:
         isinstance(value, str | list | tuple) and len(value) > MAX_RENDERED_CHARACTERS
     ):
         raise SecurityError("a value grew too large")
+
+
+class _Namespace(Namespace):
+    """Jinja's, without names that Python itself would call, such as __html__."""
+
+    def __init__(*args: Any, **values: Any) -> None:  # `namespace(self=1)` is allowed
+        Namespace.__init__(*args, **values)
+        for name in dict(*args[1:], **values):
+            _check_name(name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _check_name(name)
+        super().__setitem__(name, value)
+
+
+def _check_name(name: object) -> None:
+    if str(name).startswith("__"):
+        raise SecurityError(f"a namespace cannot hold {name!r}")
 
 
 def _raise_exception(message: str) -> None:

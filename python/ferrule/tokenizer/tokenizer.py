@@ -115,10 +115,7 @@ class Tokenizer:
         data = self._bytes.get(token_id)
         if data is None:
             piece = self._backend.id_to_token(token_id)
-            if piece is None:
-                data = b""
-            else:
-                data = self.piece_rules.to_bytes(piece, added=token_id in self._added)
+            data = b"" if piece is None else self.piece_rules.to_bytes(piece, added=token_id in self._added)
             self._bytes[token_id] = data
         return data
 
