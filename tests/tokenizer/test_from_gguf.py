@@ -200,6 +200,11 @@ def test_scores_without_information_are_refused(scores: list[float] | None) -> N
         ({"token_type": [1]}, "token_type has not one entry"),
         ({"tokens": ["a", "b", "ab", "Ġ", "Ġab", "a", "<s>"]}, "lists 'a' twice"),
         ({"merges": ["a x"]}, "do not fit together"),
+        ({"merges": ["ab"]}, "do not fit together"),
+        ({"merges": [1]}, "do not fit together"),
+        ({"tokens": [1, 2, 3, 4, 5, 6, 7]}, "do not fit together"),
+        ({"token_type": ["normal"] * 7}, "do not fit together"),
+        ({"bos_token_id": "first"}, "do not fit together"),
     ],
 )
 def test_contradictions_are_corrupt(changes: dict[str, Any], message: str) -> None:

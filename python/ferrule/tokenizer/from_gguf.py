@@ -43,6 +43,15 @@ def tokenizer_from_gguf(checkpoint: Checkpoint) -> Tokenizer:
             expected="tokenizer.ggml.model gpt2 (byte-level BPE), llama (SentencePiece BPE) or gemma4",
             hint="Load the model's Hugging Face directory instead",
         )
+    try:
+        return _build(model, metadata, path)
+    except (FerruleError, MemoryError):
+        raise
+    except Exception as error:  # `tokenizers` raises plain Exception
+        raise CorruptFile(f"the parts of the tokenizer do not fit together: {error}", path=path) from error
+
+
+def _build(model: str, metadata: Mapping[str, Any], path: Path) -> Tokenizer:
     tokens = [token or f"[EMPTY_{i}]" for i, token in enumerate(metadata.get("tokenizer.ggml.tokens", ()))]
     types = np.asarray(metadata.get("tokenizer.ggml.token_type", [_NORMAL] * len(tokens)), np.int32)
     _check_vocabulary(tokens, types, path)
@@ -51,31 +60,24 @@ def tokenizer_from_gguf(checkpoint: Checkpoint) -> Tokenizer:
         found = metadata.get(f"tokenizer.ggml.{name}_token_id", default if model == "llama" else None)
         return int(found) if found is not None and 0 <= found < len(tokens) else None
 
-    ids = {"bos": token_id("bos", 1), "eos": token_id("eos", 2), "unk": token_id("unknown", 0)}
-    ids |= {name: token_id(name) for name in ("eot", "eom")} | {"pad": token_id("padding")}
-    try:
-        if model == "gpt2":
-            backend, rules, adds_bos = _byte_level(tokens, metadata, path)
-        else:
-            backend, rules, adds_bos = _sentencepiece(tokens, types, ids["unk"], metadata, path)
-    except (FerruleError, MemoryError):
-        raise
-    except Exception as error:  # `tokenizers` raises plain Exception
-        raise CorruptFile(f"the tokenizer's vocabulary and merges do not fit together: {error}", path=path) from error
+    bos, unknown = token_id("bos", 1), token_id("unknown", 0)
+    ends = {token_id("eos", 2), token_id("eot"), token_id("eom")}
+    if model == "gpt2":
+        backend, rules, adds_bos = _byte_level(tokens, metadata, path)
+    else:
+        backend, rules, adds_bos = _sentencepiece(tokens, types, unknown, metadata, path)
     # SentencePiece finds user-defined tokens in the escaped text, where U+2581 and a space are one.
     special = _add_tokens(backend, tokens, types, escaped=rules.metaspace and not rules.strip_leading_space)
-
-    ends = {ids[name] for name in ("eos", "eot", "eom")} | end_of_turn_ids(special)
-    named = ((name, token_id_) for name, token_id_ in ids.items() if name in ("bos", "eos", "unk", "pad"))
+    named = {"bos": bos, "eos": token_id("eos", 2), "unk": unknown, "pad": token_id("padding")}
     return Tokenizer(
         backend,
         kind=f"{model} ({metadata['tokenizer.ggml.pre']})" if model == "gpt2" else model,
         piece_rules=rules,
-        bos_id=ids["bos"],
+        bos_id=bos,
         adds_bos=bool(metadata.get("tokenizer.ggml.add_bos_token", adds_bos)) or model == "gemma4",
-        end_ids={end for end in ends if end is not None},
+        end_ids={end for end in ends if end is not None} | end_of_turn_ids(special),
         chat_templates=_chat_templates(metadata),
-        special_tokens={f"{name}_token": tokens[found] for name, found in named if found is not None},
+        special_tokens={f"{name}_token": tokens[found] for name, found in named.items() if found is not None},
     )
 
 

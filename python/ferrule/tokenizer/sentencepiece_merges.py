@@ -29,6 +29,8 @@ def merges_from_scores(
         scores: [len(tokens)].
         mergeable: [len(tokens)], False for control, byte and user-defined tokens.
     """
+    if len(tokens) > 1 << _ID_BITS:
+        raise ValueError(f"more than {1 << _ID_BITS} tokens")
     ids = np.flatnonzero(mergeable)
     texts = [tokens[i] for i in ids.tolist()]
     characters = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32).astype(np.uint64) + np.uint64(1)
