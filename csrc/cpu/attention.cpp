@@ -355,14 +355,9 @@ class TileAttention {
     void finish(float* out) {
         for (uint32_t i = 0; i < n_queries_; ++i) {
             f32x16 sum = simd::set1(reduce_add(simd::load(scratch_.sums + i * kLanes)));
-            f32x16 factor = simd::set1(1.0f);
-            if (sinks_ != nullptr) {
-                const float sink = sinks_[head(i)];
-                const float maximum = sink > maximum_[i] ? sink : maximum_[i];
-                factor = exp(simd::set1(maximum_[i] - maximum));
-                sum = fma(sum, factor, exp(simd::set1(sink - maximum)));
-            }
-            factor = factor / sum;
+            // A sink so large that this overflows leaves nothing of the values, which is right.
+            if (sinks_ != nullptr) sum += exp(simd::set1(sinks_[head(i)] - maximum_[i]));
+            const f32x16 factor = simd::set1(1.0f) / sum;
             float* target = out + row_head(i) * params_.v_head_dim;
             for (uint32_t d = 0; d < params_.v_head_dim; d += kLanes) {
                 const uint32_t n = params_.v_head_dim - d < kLanes ? params_.v_head_dim - d : kLanes;

@@ -21,14 +21,16 @@ class Case:
     v_head_dim: int = 0  # 0: as head_dim
     window: int = 0
     softcap: float = 0.0
-    sinks: bool = False
+    sinks: float = 0.0  # their magnitude
     slopes: bool = False
     magnitude: float = 1.0  # of q
 
     def __str__(self) -> str:
-        extras = [name for name in ("sinks", "slopes") if getattr(self, name)]
+        extras = ["slopes"] if self.slopes else []
         extras += [
-            f"{name}{getattr(self, name):g}" for name in ("v_head_dim", "window", "softcap") if getattr(self, name)
+            f"{name}{getattr(self, name):g}"
+            for name in ("v_head_dim", "window", "softcap", "sinks")
+            if getattr(self, name)
         ]
         spans = "+".join(f"{n_rows}@{begin}" for begin, n_rows in self.spans)
         return "-".join([f"{self.heads}/{self.kv_heads}x{self.head_dim}", spans, *extras])
@@ -62,9 +64,10 @@ CASES = [
     Case(2, 1, 72, ((70, 1),), v_head_dim=40),
     # What changes the scores.
     Case(4, 2, 32, ((30, 50),), softcap=2.0),
-    Case(4, 2, 32, ((30, 50), (100, 1)), sinks=True),
+    Case(4, 2, 32, ((30, 50), (100, 1)), sinks=1.0),
+    Case(4, 2, 32, ((30, 50), (100, 1)), sinks=100.0),
     Case(4, 2, 32, ((30, 50), (100, 1)), slopes=True),
-    Case(4, 2, 64, ((30, 90),), softcap=5.0, sinks=True, slopes=True, window=32),
+    Case(4, 2, 64, ((30, 90),), softcap=5.0, sinks=1.0, slopes=True, window=32),
     Case(2, 1, 64, ((0, 100),), magnitude=20.0),  # weights that underflow
     Case(33, 1, 16, ((20, 3),)),  # more heads than a tile holds
 ]
@@ -122,7 +125,7 @@ class Problem:
             (case.magnitude * rng.standard_normal((rows, case.heads, case.head_dim))).astype(np.float32),
             keys,
             values,
-            rng.standard_normal(case.heads).astype(np.float32) if case.sinks else None,
+            (case.sinks * rng.standard_normal(case.heads)).astype(np.float32) if case.sinks else None,
             (2.0 ** -rng.uniform(1, 8, case.heads)).astype(np.float32) if case.slopes else None,
             cache,
             np.array(spans, np.uint32),
