@@ -1,6 +1,7 @@
-// attention, see csrc/params/attention.h: for many rows. A simdgroup takes 8 rows of a sequence and one head, and goes over
-// the blocks of 64 positions that they see with 8 x 8 matrices; keys lie transposed in the cache, so that keys and
-// values are both read as they lie. head_dim and v_head_dim are multiples of 8. (Flash attention: Dao et al. 2022.)
+// attention, see csrc/params/attention.h: for many rows. A simdgroup takes 8 rows of a sequence and one head, and goes
+// over the blocks of 64 positions that they see with 8 x 8 matrices; keys lie transposed in the cache, so that keys and
+// values are both read as they lie. head_dim and v_head_dim are multiples of 8. Loops over matrices are unrolled, for
+// matrices live in registers. (Flash attention: Dao et al. 2022.)
 #include <metal_stdlib>
 
 #include "../csrc/params/attention.h"
@@ -17,14 +18,14 @@ constant uint fc_v_head_dim [[function_constant(attention::fc_v_head_dim)]];
 constant uint fc_window [[function_constant(attention::fc_window)]];
 constant float fc_softcap [[function_constant(attention::fc_softcap)]];
 
-constant constexpr uint kChunk = 8;  // positions of one matrix
+constant constexpr uint kChunk = 8;              // positions of one matrix
 constant constexpr uint kMaxValueMatrices = 72;  // v_head_dim <= 576
-constant constexpr uint kLanesPerRow = 4;  // when a simdgroup works on scores row by row
+constant constexpr uint kLanesPerRow = 4;        // when a simdgroup works on scores row by row
 
 // Up to 8 rows of one sequence.
 struct Tile {
-    uint row;  // the first, in the batch
-    uint n_rows;  // 0: there is no such tile
+    uint row;       // the first, in the batch
+    uint n_rows;    // 0: there is no such tile
     uint position;  // of the first row
     uint block_table_begin;
 };
@@ -45,7 +46,7 @@ static Tile find_tile(device const Span* spans, uint n_spans, uint index) {
 
 // The chunks of a block that hold positions between the first and the last that the tile sees.
 struct Chunks {
-    uint begin, end;  // of chunks
+    uint begin, end;            // of chunks
     uint first, last_plus_one;  // positions, counted from the block's beginning
 };
 
@@ -57,20 +58,27 @@ static Chunks visible_chunks(uint block_begin, uint first, uint last) {
 
 // Scores of the tile's queries [8, head_dim] and a block's keys, into scores [8, kCacheBlock].
 template <class T>
-static void multiply_keys(threadgroup const float* queries, device const T* keys, thread const Chunks& chunks,
+static void multiply_keys(threadgroup const float* queries,
+                          device const T* keys,
+                          thread const Chunks& chunks,
                           threadgroup float* scores) {
     simdgroup_float8x8 sums[kCacheBlock / kChunk];
-    for (uint c = chunks.begin; c < chunks.end; ++c) sums[c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+    for (uint c = 0; c < kCacheBlock / kChunk; ++c) sums[c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     for (uint i = 0; i < fc_head_dim; i += 8) {
         simdgroup_float8x8 query;
         simdgroup_load(query, queries + i, fc_head_dim);
-        for (uint c = chunks.begin; c < chunks.end; ++c) {
+#pragma unroll
+        for (uint c = 0; c < kCacheBlock / kChunk; ++c) {
+            if (c < chunks.begin || c >= chunks.end) continue;
             simdgroup_matrix<T, 8, 8> key;
             simdgroup_load(key, keys + i * kCacheBlock + c * kChunk, kCacheBlock);
             simdgroup_multiply_accumulate(sums[c], query, key, sums[c]);
         }
     }
-    for (uint c = chunks.begin; c < chunks.end; ++c) simdgroup_store(sums[c], scores + c * kChunk, kCacheBlock);
+#pragma unroll
+    for (uint c = 0; c < kCacheBlock / kChunk; ++c) {
+        if (c >= chunks.begin && c < chunks.end) simdgroup_store(sums[c], scores + c * kChunk, kCacheBlock);
+    }
 }
 
 // The online softmax of the row that a lane works on.
@@ -78,10 +86,16 @@ struct Softmax {
     float maximum, sum;
 };
 
-// Turns the row's scores into weights; returns the factor for what was summed before. `row_position` sees positions from
-// `first`; the lane has every kLanesPerRow-th column from `column`.
-static float update_softmax(thread Softmax& softmax, threadgroup float* scores, thread const Chunks& chunks,
-                            uint block_begin, uint first, uint row_position, uint column, float slope) {
+// Turns the row's scores into weights; returns the factor for what was summed before. `row_position` sees positions
+// from `first`; the lane has every kLanesPerRow-th column from `column`.
+static float update_softmax(thread Softmax& softmax,
+                            threadgroup float* scores,
+                            thread const Chunks& chunks,
+                            uint block_begin,
+                            uint first,
+                            uint row_position,
+                            uint column,
+                            float slope) {
     float maximum = softmax.maximum;
     for (uint j = chunks.begin * kChunk + column; j < chunks.end * kChunk; j += kLanesPerRow) {
         const uint position = block_begin + j;
@@ -116,20 +130,24 @@ static simdgroup_float8x8 diagonal(float factor, uint r, uint column, threadgrou
 
 // sums += weights [8, kCacheBlock] times the block's values.
 template <class T>
-static void add_values(threadgroup const float* weights, device const T* values, thread const Chunks& chunks, uint lane,
-                       threadgroup float* matrix, thread simdgroup_float8x8* sums) {
+static void add_values(threadgroup const float* weights,
+                       device const T* values,
+                       thread const Chunks& chunks,
+                       uint lane,
+                       threadgroup float* matrix,
+                       thread simdgroup_float8x8* sums) {
     for (uint c = chunks.begin; c < chunks.end; ++c) {
         simdgroup_float8x8 weight;
         simdgroup_load(weight, weights + c * kChunk, kCacheBlock);
         device const T* chunk = values + c * kChunk * fc_v_head_dim;
         const bool all_visible = c * kChunk >= chunks.first && (c + 1) * kChunk <= chunks.last_plus_one;
+#pragma unroll
         for (uint i = 0; i < fc_v_head_dim / 8; ++i) {
             if (all_visible) {
                 simdgroup_matrix<T, 8, 8> value;
                 simdgroup_load(value, chunk + i * 8, fc_v_head_dim);
                 simdgroup_multiply_accumulate(sums[i], weight, value, sums[i]);
             } else {
-
                 // Positions that nobody sees may hold anything, even NaN, which a weight of 0 does not cancel.
                 for (uint e = lane; e < 64; e += kSimdWidth) {
                     const uint j = c * kChunk + e / 8;
@@ -183,6 +201,7 @@ kernel void attend(device const float* q [[buffer(attention::q)]],
     const float slope = has_slopes ? slopes[head] : 0.0f;
     Softmax softmax = {-INFINITY, 0.0f};
     simdgroup_float8x8 sums[kMaxValueMatrices];
+#pragma unroll
     for (uint i = 0; i < fc_v_head_dim / 8; ++i) sums[i] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     for (uint b = first / kCacheBlock; b <= last / kCacheBlock; ++b) {
         const uint block = block_table[tile.block_table_begin + b], block_begin = b * kCacheBlock;
@@ -193,6 +212,7 @@ kernel void attend(device const float* q [[buffer(attention::q)]],
         const float factor = update_softmax(softmax, scores + r * kCacheBlock, chunks, block_begin,
                                             first_visible(row_position, fc_window), row_position, column, slope);
         const simdgroup_float8x8 factors = diagonal(factor, r, column, matrix);  // and the weights are visible to all
+#pragma unroll
         for (uint i = 0; i < fc_v_head_dim / 8; ++i) simdgroup_multiply(sums[i], factors, sums[i]);
         add_values(scores, keys + fc_head_dim * kCacheBlock, chunks, lane, matrix, sums);
         simdgroup_barrier(mem_flags::mem_threadgroup);
@@ -202,6 +222,7 @@ kernel void attend(device const float* q [[buffer(attention::q)]],
     const float kept = rescaling(softmax.maximum, maximum);
     const float sum = softmax.sum * kept + (has_sinks ? precise::exp(sinks[head] - maximum) : 0.0f);
     const simdgroup_float8x8 factors = diagonal(kept / sum, r, column, matrix);
+#pragma unroll
     for (uint i = 0; i < fc_v_head_dim / 8; ++i) {
         simdgroup_multiply(sums[i], factors, sums[i]);
         simdgroup_store(sums[i], matrix, 8);

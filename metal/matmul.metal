@@ -1,6 +1,6 @@
-// matmul, see csrc/params/matmul.h: for many rows of x. A threadgroup computes a tile of kTileRows rows and kTileN columns
-// of out; weights are decoded into threadgroup memory, kTileK at a time, and multiplied as 8 x 8 matrices. Each of the
-// four simdgroups has 16 rows and 32 columns of the tile.
+// matmul, see csrc/params/matmul.h: for many rows of x. A threadgroup computes a tile of kTileRows rows and kTileN
+// columns of out; weights are decoded into threadgroup memory, kTileK at a time, and multiplied as 8 x 8 matrices. Each
+// of the four simdgroups has 16 rows and 32 columns of the tile.
 #include <metal_stdlib>
 
 #include "matmul_result.h"
@@ -8,11 +8,16 @@
 using namespace metal;
 using namespace ferrule;
 
-constant constexpr uint kXStride = matmul::kTileK + 4;  // of rows of the x tile, against bank conflicts
+constant constexpr uint kXStride = matmul::kTileK + 4;       // of rows of the x tile, against bank conflicts
 constant constexpr uint kWeightStride = matmul::kTileK + 8;  // of rows of the weight tile
 
 // Rows [row, ...) and columns [begin, begin + kTileK) of x; zeros outside.
-static void load_x(device const float* x, uint row, uint n_rows, uint begin, uint k, uint thread_index,
+static void load_x(device const float* x,
+                   uint row,
+                   uint n_rows,
+                   uint begin,
+                   uint k,
+                   uint thread_index,
                    threadgroup float* tile) {
     for (uint i = thread_index; i < matmul::kTileRows * matmul::kTileK; i += matmul::kMatmulThreads) {
         const uint r = i / matmul::kTileK, c = i % matmul::kTileK;
@@ -23,7 +28,12 @@ static void load_x(device const float* x, uint row, uint n_rows, uint begin, uin
 
 // Columns [begin, begin + kTileK) of the weights' rows [column, ...); two threads per row.
 template <class Block, class Tile>
-static void load_weights(device const Block* weight, uint column, uint n, uint begin, uint k, uint thread_index,
+static void load_weights(device const Block* weight,
+                         uint column,
+                         uint n,
+                         uint begin,
+                         uint k,
+                         uint thread_index,
                          threadgroup Tile* tile) {
     const uint r = thread_index / 2, c = thread_index % 2 * 16;
     float values[16] = {};
@@ -68,7 +78,8 @@ kernel void multiply_tile(device const float* x [[buffer(matmul::x)]],
                 simdgroup_load(a[i], x_tile + (my_row + 8 * i) * kXStride + c, kXStride);
             }
             for (uint j = 0; j < 4; ++j) {
-                simdgroup_load(b[j], weight_tile + (my_column + 8 * j) * kWeightStride + c, kWeightStride, ulong2(0), true);
+                simdgroup_load(b[j], weight_tile + (my_column + 8 * j) * kWeightStride + c, kWeightStride, ulong2(0),
+                               true);
             }
             for (uint i = 0; i < 2; ++i) {
                 for (uint j = 0; j < 4; ++j) simdgroup_multiply_accumulate(sums[i][j], a[i], b[j], sums[i][j]);

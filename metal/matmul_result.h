@@ -11,8 +11,13 @@ constant bool has_residual [[function_constant(ferrule::matmul::has_residual)]];
 namespace ferrule {
 
 // out[row, column] from the sum of products.
-inline void store_result(float sum, uint row, uint column, constant Matmul& params, device const float* bias,
-                         device const float* residual, device float* out) {
+inline void store_result(float sum,
+                         uint row,
+                         uint column,
+                         constant Matmul& params,
+                         device const float* bias,
+                         device const float* residual,
+                         device float* out) {
     const ulong i = ulong(row) * params.n + column;
     float result = params.scale * sum;
     if (has_bias) result += bias[column];

@@ -24,7 +24,8 @@ kernel void matvec(device const float* x [[buffer(matmul::x)]],
     if (first >= n) return;
     device const Block* weights[matmul::kMatvecRows];
     for (uint r = 0; r < matmul::kMatvecRows; ++r) {
-        weights[r] = weight + ulong(min(first + r, n - 1)) * (k / Block::kElements);  // rows past the end are not stored
+        weights[r] =
+            weight + ulong(min(first + r, n - 1)) * (k / Block::kElements);  // rows past the end are not stored
     }
     x += ulong(row) * k;
 
@@ -38,6 +39,16 @@ kernel void matvec(device const float* x [[buffer(matmul::x)]],
     for (uint r = 0; r < matmul::kMatvecRows; ++r) {
         const float sum = simd_sum(sums[r]);
         if (lane == 0 && first + r < n) store_result(sum, row, first + r, params, bias, residual, out);
+    }
+}
+
+// 16 values of a row of x, zeros from k on; with blocks, k is a multiple of 16.
+template <class Block>
+static void load_inputs(device const float* x, uint begin, uint k, thread float* values) {
+    if (Block::kElements > 1 || begin + 16 <= k) {
+        for (uint i = 0; i < 16; ++i) values[i] = x[begin + i];
+    } else {
+        for (uint i = 0; i < 16; ++i) values[i] = begin + i < k ? x[begin + i] : 0.0f;
     }
 }
 
@@ -68,9 +79,10 @@ kernel void matvec_rows(device const float* x [[buffer(matmul::x)]],
         }
         for (uint column = 0; column < matmul::kMatvecColumns; ++column) {
             if (column >= n_columns) break;
-            for (uint i = 0; i < 16; ++i) {
-                const float value = begin + i < k ? x[ulong(column) * k + begin + i] : 0.0f;
-                for (uint r = 0; r < matmul::kMatvecRowsRows; ++r) sums[r][column] += weights[r][i] * value;
+            float values[16];
+            load_inputs<Block>(x + ulong(column) * k, begin, k, values);
+            for (uint r = 0; r < matmul::kMatvecRowsRows; ++r) {
+                for (uint i = 0; i < 16; ++i) sums[r][column] += weights[r][i] * values[i];
             }
         }
     }

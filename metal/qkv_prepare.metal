@@ -45,8 +45,12 @@ static float normalised(thread const Head& head, uint i, float factor, float wei
 
 // Normalises and rotates a head; value i goes to out[i * stride].
 template <class T>
-static void prepare(thread const Head& head, device const float* cosines, constant QkvPrepare& params, uint lane,
-                    device T* out, uint stride) {
+static void prepare(thread const Head& head,
+                    device const float* cosines,
+                    constant QkvPrepare& params,
+                    uint lane,
+                    device T* out,
+                    uint stride) {
     const uint n = head.n_pairs;
     const float offset = params.weight_offset;
     const float factor =
@@ -69,8 +73,10 @@ template <class T>
 kernel void prepare_head(device float* q [[buffer(qkv_prepare::q)]],
                          device const float* k [[buffer(qkv_prepare::k)]],
                          device const float* v [[buffer(qkv_prepare::v)]],
-                         device const float* q_weight [[buffer(qkv_prepare::q_weight), function_constant(has_q_weight)]],
-                         device const float* k_weight [[buffer(qkv_prepare::k_weight), function_constant(has_k_weight)]],
+                         device const float* q_weight
+                         [[buffer(qkv_prepare::q_weight), function_constant(has_q_weight)]],
+                         device const float* k_weight
+                         [[buffer(qkv_prepare::k_weight), function_constant(has_k_weight)]],
                          device const float* table [[buffer(qkv_prepare::table), function_constant(has_table)]],
                          device const int* slots [[buffer(qkv_prepare::slots)]],
                          device T* cache [[buffer(qkv_prepare::cache)]],

@@ -59,17 +59,32 @@ struct FloatFormat {
         float x[4];
     };
 
+    // Whole chunks take the way without questions.
     static void decode(device const Block* row, uint first, uint k, thread float* values) {
-        for (uint i = 0; i < 16; ++i) values[i] = first + i < k ? to_float(row[first + i]) : 0.0f;
+        if (first + 16 <= k) {
+            for (uint i = 0; i < 16; ++i) values[i] = to_float(row[first + i]);
+        } else {
+            for (uint i = 0; i < 16; ++i) values[i] = first + i < k ? to_float(row[first + i]) : 0.0f;
+        }
     }
 
     static void prepare(device const float* x, uint chunk, uint k, thread Input& input) {
-        for (uint i = 0; i < 4; ++i) input.x[i] = 4 * chunk + i < k ? x[4 * chunk + i] : 0.0f;
+        const uint first = 4 * chunk;
+        if (first + 4 <= k) {
+            for (uint i = 0; i < 4; ++i) input.x[i] = x[first + i];
+        } else {
+            for (uint i = 0; i < 4; ++i) input.x[i] = first + i < k ? x[first + i] : 0.0f;
+        }
     }
 
     static float dot(device const Block* row, uint chunk, uint k, thread const Input& input) {
+        const uint first = 4 * chunk;
         float sum = 0;
-        for (uint i = 0; i < 4; ++i) sum += 4 * chunk + i < k ? to_float(row[4 * chunk + i]) * input.x[i] : 0.0f;
+        if (first + 4 <= k) {
+            for (uint i = 0; i < 4; ++i) sum += to_float(row[first + i]) * input.x[i];
+        } else {
+            for (uint i = 0; first + i < k; ++i) sum += to_float(row[first + i]) * input.x[i];
+        }
         return sum;
     }
 };

@@ -25,7 +25,7 @@ struct AttentionSplit {
 namespace attention_split {
 
 enum Operand { q, cache, spans, block_table, slopes, partials };
-enum Constant { has_slopes, fc_head_dim, fc_v_head_dim, fc_window, fc_softcap };
+enum Constant { has_slopes, fc_heads, fc_kv_heads, fc_head_dim, fc_v_head_dim, fc_window, fc_softcap };
 
 // A simdgroup is one part; a threadgroup's simdgroups share the queries of up to kMaxHeads heads of a KV head.
 FERRULE_CONSTANT uint32_t kSimdgroups = 4;

@@ -1,5 +1,5 @@
-// Kernels with one fault each, and a few without, to test the executor and its checks; x has as many floats as there are
-// threads in the threadgroup.
+// Kernels with one fault each, and a few without, to test the executor and its checks; x has as many floats as there
+// are threads in the threadgroup.
 #include <metal_stdlib>
 
 using namespace metal;

@@ -81,7 +81,8 @@ struct MatrixOperands {
 
 // Reads other lanes' memory, which is theirs alone: not to be watched.
 template <class T>
-__attribute__((no_sanitize("thread"))) void gather_matrix(const void* slots, const void* MatrixOperands::* member, vec<float, 8>* rows) {
+__attribute__((no_sanitize("thread"))) void gather_matrix(const void* slots, const void* MatrixOperands::* member,
+                                                          vec<float, 8>* rows) {
     for (uint lane = 0; lane < 32; ++lane) {
         const auto* elements = static_cast<const vec<T, 2>*>(deposit<MatrixOperands>(slots, lane).*member);
         for (uint i = 0; i < 2; ++i) {
