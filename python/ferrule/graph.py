@@ -111,6 +111,7 @@ class StateLayer:
 
 
 Operand = Value | Input | Weight | Experts | CacheLayer | StateLayer
+Operands = Mapping[str, Operand | None]  # None: an optional operand that is absent
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,9 +188,7 @@ class Graph:
         self.states.append(layer)
         return layer
 
-    def _record(
-        self, kind: str, shape: tuple[Dim, ...] | None, operands: Mapping[str, Operand | None], **attributes: Any
-    ) -> Value:
+    def _record(self, kind: str, shape: tuple[Dim, ...] | None, operands: Operands, **attributes: Any) -> Value:
         out = Value(shape or (), kind)
         present = {name: operand for name, operand in operands.items() if operand is not None}
         self.ops.append(Op(kind, present, attributes, out if shape else None, self._stage or kind, self._layer))
@@ -224,7 +223,7 @@ class Graph:
 
         Ba et al. 2016. Without a weight the factor is 1.
         """
-        operands = {"x": x, "weight": weight, "bias": bias}
+        operands: Operands = {"x": x, "weight": weight, "bias": bias}
         return self._record("layer_norm", x.shape, operands, eps=eps, weight_offset=weight_offset, groups=groups)
 
     def linear(self, x: Value, weight: Weight, bias: Weight | None = None) -> Value:
@@ -234,15 +233,16 @@ class Graph:
     def rope_table(self, frequencies: Weight, scale: float = 1.0) -> Value:
         """Cosines and sines of position * frequency, times `scale` -> [tokens, 2 * len(frequencies)]."""
         positions = self.input("positions", (TOKENS,))
-        operands = {"positions": positions, "frequencies": frequencies}
+        operands: Operands = {"positions": positions, "frequencies": frequencies}
         return self._record("rope_table", (TOKENS, 2 * frequencies.shape[0]), operands, scale=scale)
 
     def sectioned_rope_table(self, frequencies: Weight, axes: Weight, scale: float = 1.0) -> Value:
-        """As rope_table, pair i turning with the position on axis axes[i]: 0 time, 1 height, 2 width (Wang et al. 2024).
+        """As rope_table, pair i turning with the position on axis axes[i]: 0 time, 1 height, 2 width.
 
-        The step input `axis_positions` [tokens, 3] holds a token's own position three times unless it shows an image.
+        Wang et al. 2024. The step input `axis_positions` [tokens, 3] holds a token's own position three times unless it
+        shows an image.
         """
-        operands = {
+        operands: Operands = {
             "axis_positions": self.input("axis_positions", (TOKENS, 3)),
             "frequencies": frequencies,
             "axes": axes,
@@ -257,7 +257,7 @@ class Graph:
         Ding et al. 2024. The step input `lengths` [tokens] is the length that the token's sequence has reached after
         this step or, while a prompt is read in chunks, will have when it is read.
         """
-        operands = {
+        operands: Operands = {
             "positions": self.input("positions", (TOKENS,)),
             "lengths": self.input("lengths", (TOKENS,)),
             "short": short,
@@ -271,7 +271,7 @@ class Graph:
 
         s is 1 for sequences up to `threshold`; `lengths` as in long_rope_table. NTK-aware scaling by length.
         """
-        operands = {
+        operands: Operands = {
             "positions": self.input("positions", (TOKENS,)),
             "lengths": self.input("lengths", (TOKENS,)),
             "frequencies": frequencies,
@@ -309,7 +309,7 @@ class Graph:
         [heads] times (j - i) is added to scores (Press et al. 2022).
         """
         heads = q.width // cache.head_dim
-        operands = {
+        operands: Operands = {
             "q": q,
             "cache": cache,
             "spans": self.input("spans", (SEQUENCES, 4), "u32"),
@@ -323,7 +323,7 @@ class Graph:
     def chunked_attention(self, q: Value, cache: CacheLayer, *, scale: float, chunk: int) -> Value:
         """As attention, where position i sees j only in its own chunk: j // chunk == i // chunk."""
         heads = q.width // cache.head_dim
-        operands = {
+        operands: Operands = {
             "q": q,
             "cache": cache,
             "spans": self.input("spans", (SEQUENCES, 4), "u32"),
@@ -343,7 +343,7 @@ class Graph:
         all queries, or k_up_h applied to q_h and v_up_h to the weighted sum of latents.
         """
         heads, v_dim, _ = v_up.shape
-        operands = {
+        operands: Operands = {
             "q": q,
             "q_rotated": q_rotated,
             "cache": cache,
@@ -385,7 +385,7 @@ class Graph:
 
     def scale_by_position(self, x: Value, *, beta: float, period: float, offset: int) -> Value:
         """x * (1 + beta * log(1 + floor((position + offset) / period))): queries sharpened over long contexts."""
-        operands = {"x": x, "positions": self.input("positions", (TOKENS,))}
+        operands: Operands = {"x": x, "positions": self.input("positions", (TOKENS,))}
         return self._record("scale_by_position", x.shape, operands, beta=beta, period=period, offset=offset)
 
     def take_columns(self, x: Value, begin: int, width: int) -> Value:
@@ -411,15 +411,15 @@ class Graph:
         """Chooses k of `experts` for each token: logits [tokens, experts] -> [tokens, 2 * k].
 
         A row holds k expert ids as exact small numbers, best first, then their k weights. Scores are the softmax over
-        all experts or each logit's sigmoid. Choice is by score + choice_bias [experts] among the `top_groups` of `groups`
-        equal groups whose greatest choice (`max`) or sum of the two greatest (`top2`) is largest; ties go to the lower
-        id. A weight is the expert's score without bias, divided by (sum of the k + norm_eps) if `normalize`, times
-        `scale` and expert_scale [experts]. DeepSeek-AI 2024.
+        all experts or each logit's sigmoid. Choice is by score + choice_bias [experts] among the `top_groups` of
+        `groups` equal groups whose greatest choice (`max`) or sum of the two greatest (`top2`) is largest; ties go to
+        the lower id. A weight is the expert's score without bias, divided by (sum of the k + norm_eps) if `normalize`,
+        times `scale` and expert_scale [experts]. DeepSeek-AI 2024.
 
         `sparsemixer` (Liu et al. 2023, inference form) chooses the greatest logit m and gives it the softmax over
         logits s with m - s <= 2 * jitter * max(|s|, m), then does the same without that expert.
         """
-        operands = {"logits": logits, "choice_bias": choice_bias, "expert_scale": expert_scale}
+        operands: Operands = {"logits": logits, "choice_bias": choice_bias, "expert_scale": expert_scale}
         attributes = {
             "k": k,
             "scoring": scoring,
@@ -442,7 +442,7 @@ class Graph:
         `weighted` a slot's result is multiplied by its weight. -> [tokens, k * n_out]
         """
         k, (_, n_out, _) = routes.width // 2, weight.shape
-        operands = {"x": x, "routes": routes, "weight": weight, "bias": bias}
+        operands: Operands = {"x": x, "routes": routes, "weight": weight, "bias": bias}
         return self._record("expert_linear", (x.shape[0], k * n_out), operands, k=k, weighted=weighted)
 
     def expert_sum(self, x: Value, routes: Value, *, weighted: bool = True) -> Value:
@@ -457,7 +457,7 @@ class Graph:
 
         x: [tokens, channels]; weight: [channels, kernel]; state [kernel - 1, channels]: the inputs before this step.
         """
-        operands = {"x": x, "weight": weight, "bias": bias, "state": state}
+        operands: Operands = {"x": x, "weight": weight, "bias": bias, "state": state}
         return self._record("causal_conv1d", x.shape, operands, kernel=weight.shape[1])
 
     def ssm_scan(
@@ -481,7 +481,7 @@ class Graph:
         With s = softplus(dt + dt_bias) limited to [dt_min, dt_max]:
         S[h] = exp(s a[h]) S[h] + s x[h] b^T, out[h] = S[h] c + d[h] x[h] -> [tokens, heads * p]
         """
-        operands = {"x": x, "dt": dt, "b": b, "c": c, "a": a, "d": d, "dt_bias": dt_bias, "state": state}
+        operands: Operands = {"x": x, "dt": dt, "b": b, "c": c, "a": a, "d": d, "dt_bias": dt_bias, "state": state}
         heads, _, n = state.shape
         attributes = {"heads": heads, "groups": b.width // n, "dt_min": dt_min, "dt_max": dt_max}
         return self._record("ssm_scan", x.shape, operands, **attributes)
@@ -497,18 +497,27 @@ class Graph:
         dt_bias: Weight,
         state: StateLayer,
         *,
-        head_order: Literal["grouped", "tiled"] = "grouped",
+        tiled: bool = False,
     ) -> Value:
         """Gated delta rule (Yang et al. 2024) over the step's tokens, in order.
 
         q, k: [tokens, k_heads * dk]; v: [tokens, heads * dv]; beta: [tokens, heads]; dt, dt_bias: [.., heads] or, with
         a decay for every key dimension, [.., heads * dk]; a: [heads], negative; state S: [heads, dk, dv]. Head h of v
-        uses head h // (heads / k_heads) of q and k where `grouped`, h % k_heads where `tiled`.
+        uses head h // (heads / k_heads) of q and k or, if `tiled`, h % k_heads.
         S[h] = exp(a[h] softplus(dt + dt_bias)) S[h]; S[h] += k (beta (v - S[h]^T k))^T; out[h] = S[h]^T q
         -> [tokens, heads * dv]
         """
-        operands = {"q": q, "k": k, "v": v, "beta": beta, "dt": dt, "a": a, "dt_bias": dt_bias, "state": state}
-        return self._record("gated_delta_rule", v.shape, operands, head_order=head_order)
+        operands: Operands = {
+            "q": q,
+            "k": k,
+            "v": v,
+            "beta": beta,
+            "dt": dt,
+            "a": a,
+            "dt_bias": dt_bias,
+            "state": state,
+        }
+        return self._record("gated_delta_rule", v.shape, operands, tiled=tiled)
 
     def add(self, a: Value, b: Value) -> Value:
         """a + b."""

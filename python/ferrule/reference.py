@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from .formats import FORMATS
 from .graph import CacheLayer, Experts, Graph, Input, Op, StateLayer, Value, Weight
 
-Array = NDArray[Any]
+Array = Any  # an ndarray, mostly of the interpreter's dtype, of which NumPy's own types lose track
 
 
 class Reference:
@@ -304,7 +304,7 @@ class Reference:
     ) -> Array:
         seen = np.concatenate([self._state(state), x])
         self._states[state] = seen[len(x) :]
-        out = sum(seen[i : i + len(x)] * weight[:, i] for i in range(kernel))
+        out: Array = np.sum([seen[i : i + len(x)] * weight[:, i] for i in range(kernel)], axis=0)
         return out if bias is None else out + bias
 
     def _ssm_scan(
@@ -343,11 +343,11 @@ class Reference:
         a: Array,
         dt_bias: Array,
         state: StateLayer,
-        head_order: str,
+        tiled: bool,
     ) -> Array:
         heads, dk, dv = state.shape
         k_heads = q.shape[1] // dk
-        used = np.arange(heads) // (heads // k_heads) if head_order == "grouped" else np.arange(heads) % k_heads
+        used = np.arange(heads) % k_heads if tiled else np.arange(heads) // (heads // k_heads)
         q, k = (part.reshape(len(q), k_heads, dk)[:, used] for part in (q, k))
         v = v.reshape(len(v), heads, dv)
         decay = np.exp(a[:, None] * _softplus(dt + dt_bias).reshape(len(dt), heads, -1))
@@ -379,7 +379,7 @@ def _distance(queries: int, keys: int) -> Array:
 
 
 def _scores(q: Array, keys: Array) -> Array:
-    """[kv_heads, group, queries, keys] products of q [queries, heads * head_dim] and keys [keys, kv_heads, head_dim]."""
+    """[kv_heads, group, queries, keys]: products of q [queries, heads * head_dim], keys [keys, kv_heads, head_dim]."""
     _, kv_heads, head_dim = keys.shape
     return np.einsum("tkgd,jkd->kgtj", q.reshape(len(q), kv_heads, -1, head_dim), keys)
 

@@ -48,8 +48,8 @@ OWN_STEMS = {
 }
 
 
-def test_every_family_is_tested() -> None:
-    assert set(FAMILIES) == set(ARCHITECTURES)
+def test_every_family_is_known_to_the_gguf_package() -> None:
+    assert set(FAMILIES) <= set(gguf.MODEL_ARCH_NAMES.values())
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -67,7 +67,7 @@ def test_tensor_names_are_those_of_the_gguf_package(architecture: str) -> None:
     "name",
     [
         "rope_freqs.weight",
-        "blk.0.ffn_gate_exps.weight",
+        "blk.0.ffn_gate_up_exps.weight",
         "blk.x.attn_q.weight",
         "attn_q.weight",
         "blk.0.attn_q",
@@ -157,7 +157,8 @@ def test_without_an_output_matrix_embeddings_are_tied(tmp_path: Path) -> None:
             id="yarn",
         ),
         pytest.param({"attention.value_length": 8}, {"llama.attention.value_length": 8}, id="values of another size"),
-        pytest.param({"expert_count": 8}, {"llama.expert_count": 8}, id="experts"),
+        pytest.param({"expert_count": 8}, {"model_type": "mixtral", "num_local_experts": 8}, id="experts"),
+        pytest.param({"expert_groups": 8}, {"llama.expert_groups": 8}, id="unknown"),
         pytest.param({"rope.something": [1, 2]}, {"llama.rope.something": [1, 2]}, id="not understood"),
     ],
 )

@@ -17,7 +17,7 @@ IGNORED_TENSORS = ()
 def build(g: Graph, c: Config, w: Weights) -> None:
     """Records the forward pass."""
     hidden, heads = c.integer("hidden_size"), blocks.Heads.read(c)
-    ffn, vocabulary = c.integer("intermediate_size"), c.integer("vocab_size")
+    vocabulary = c.integer("vocab_size")
     norm = blocks.Norm(c.number("rms_norm_eps", 1e-5))
     c.expect("hidden_act", "xielu")
     c.expect("post_norm", False)
@@ -34,17 +34,26 @@ def build(g: Graph, c: Config, w: Weights) -> None:
             h = blocks.self_attention(g, h, layer.at("self_attn"), heads, rotation=rotation, qk_norm=norm)
             x = blocks.residual(g, x, h, "attention residual")
             h = norm(g, x, layer, "feedforward_layernorm", stage="ffn norm")
-            x = blocks.residual(g, x, feed_forward(g, h, layer.at("mlp"), ffn), "ffn residual")
+            x = blocks.residual(g, x, feed_forward(g, h, c, layer.at("mlp"), i), "ffn residual")
     blocks.head(g, x, w, norm=norm, embedding=embedding)
 
 
-def feed_forward(g: Graph, x: Value, w: Weights, width: int) -> Value:
-    """down(xielu(up(x))); the activation's slopes are stored as what softplus makes them of."""
-    act = w.at("act_fn")
-    beta, eps = act.scalar("beta"), act.scalar("eps")
-    positive, negative = (float(np.logaddexp(0.0, act.scalar(name))) for name in ("alpha_p", "alpha_n"))
+def feed_forward(g: Graph, x: Value, c: Config, w: Weights, layer: int) -> Value:
+    """down(xielu(up(x))); the activation's slopes are stored as what softplus makes them of.
+
+    Hugging Face stores its numbers as tensors, GGUF as metadata of all layers.
+    """
+
+    def number(name: str) -> float:
+        if c.container != "gguf":
+            return w.scalar(f"act_fn.{name}")
+        values = c[f"xielu_{name}"]
+        return float(values[layer] if isinstance(values, list) else values)
+
+    beta, eps = number("beta"), number("eps")
+    positive, negative = (float(np.logaddexp(0.0, number(name))) for name in ("alpha_p", "alpha_n"))
     with g.stage("ffn up"):
-        up = blocks.linear(g, x, w, "up_proj", width)
+        up = blocks.linear(g, x, w, "up_proj", c.integer("intermediate_size"))
     with g.stage("ffn activation"):
         mixed = g.xielu(up, positive=positive, negative=beta + negative, beta=beta, eps=eps)
     with g.stage("ffn down"):

@@ -41,14 +41,15 @@ def build(g: Graph, c: Config, w: Weights) -> None:
         with g.layer(i):
             h = norm(g, x, layer, "ln_attn" if two_norms else "input_layernorm", stage="attention norm")
             # GGUF holds all queries, all keys, all values.
-            order = "parts" if c.container == "gguf" else "groups"
-            qkv = blocks.fused_qkv(g, h, attention, "query_key_value", heads, order=order)
+            qkv = blocks.fused_qkv(g, h, attention, "query_key_value", heads, by_parts=c.container == "gguf")
             mixed = blocks.attend(g, *qkv, heads, scale=scale, rotation=rotation, slopes=slopes)
             with g.stage("attention output"):
                 mixed = blocks.linear(g, mixed, attention, "dense", hidden)
             attended = blocks.residual(g, x, mixed, "attention residual")
             if two_norms:
-                h = norm(g, x, layer, "ln_mlp", stage="ffn norm")
+                # GGUF calls the first of two norms by the name of the only one.
+                name = "ln_mlp" if c.container != "gguf" else "input_layernorm"
+                h = norm(g, x, layer, name, stage="ffn norm")
             elif not (parallel or new):
                 h = norm(g, attended, layer, "post_attention_layernorm", stage="ffn norm")
             h = blocks.ffn(g, h, layer.at("mlp"), width=ffn, activation=activation, names=NAMES)

@@ -33,10 +33,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     ]
     windows = blocks.windows(types, c.integer("sliding_window", 512), layers, path=c.path)
     heads = [layer_heads(c, i, kind) for i, kind in enumerate(types)]
-    rotations = {
-        kind: blocks.rotation(g, c, w, head_dim=heads[types.index(kind)].dim, pairing="half", layer_type=kind)
-        for kind in sorted(set(types))
-    }
+    rotations = {kind: layer_rotation(g, c, w, heads[types.index(kind)].dim, kind) for kind in sorted(set(types))}
     first_shared = layers - c.integer("num_kv_shared_layers", 0)
     wide, ffn = c.get("use_double_wide_mlp", False), c.integer("intermediate_size")
     has_experts = c.get("enable_moe_block", False)
@@ -66,6 +63,12 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     blocks.head(g, x, w, norm=norm, embedding=embedding, softcap=softcap)
 
 
+def layer_rotation(g: Graph, c: Config, w: Weights, head_dim: int, kind: str) -> blocks.Rotation:
+    """The rotation of a kind of layer: GGUF's divisors of frequencies are for global ones."""
+    is_global = kind == "full_attention"
+    return blocks.rotation(g, c, w, head_dim=head_dim, pairing="half", layer_type=kind, divided=is_global)
+
+
 def layer_heads(c: Config, i: int, kind: str) -> blocks.Heads:
     """Heads of layer i: global layers may have wider ones and, if keys are values too, fewer key/value heads."""
     heads = blocks.Heads.read(c)
@@ -91,7 +94,7 @@ def attention(
     window: int,
     cache: CacheLayer | None,
 ) -> tuple[Value, CacheLayer]:
-    """Attention over a new cache layer or the given one of an earlier layer; values are keys where there is no v_proj."""
+    """Attention over a new cache layer or an earlier layer's; values are keys where there is no v_proj."""
     with g.stage("qkv"):
         q = blocks.linear(g, x, w, "q_proj", heads.q * heads.dim)
     with g.stage("qk norm"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..graph import Graph
+from ..graph import Graph, Value
 from . import blocks
 from .config import Config
 from .weights import Weights
@@ -28,7 +28,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
         layer = w.at(f"model.layers.{i}")
         with g.layer(i):
             h = norm(g, x, layer, "input_layernorm", stage="attention norm")
-            h = blocks.self_attention(g, h, layer.at("self_attn"), heads, rotation=rotation)
+            h = attention(g, h, layer.at("self_attn"), heads, rotation)
             if sandwich:
                 h = norm(g, h, layer, "post_self_attn_layernorm", stage="attention post norm")
             x = blocks.residual(g, x, h, "attention residual")
@@ -38,3 +38,13 @@ def build(g: Graph, c: Config, w: Weights) -> None:
                 h = norm(g, h, layer, "post_mlp_layernorm", stage="ffn post norm")
             x = blocks.residual(g, x, h, "ffn residual")
     blocks.head(g, x, w, norm=norm, embedding=embedding)
+
+
+def attention(g: Graph, x: Value, w: Weights, heads: blocks.Heads, rotation: blocks.Rotation) -> Value:
+    """Attention; GGUF files of the first models hold q, k and v in one matrix."""
+    if "qkv_proj.weight" not in w:
+        return blocks.self_attention(g, x, w, heads, rotation=rotation)
+    qkv = blocks.fused_qkv(g, x, w, "qkv_proj", heads, by_parts=True)
+    mixed = blocks.attend(g, *qkv, heads, scale=heads.dim**-0.5, rotation=rotation)
+    with g.stage("attention output"):
+        return blocks.linear(g, mixed, w, "o_proj", x.width)

@@ -29,7 +29,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     # shape, holds [n_out, n_in], and queries, key and value of a head together.
     is_bigcode = c.get("multi_query") is not None
     transposed = c.container != "gguf" and not is_bigcode
-    order = "groups" if is_bigcode and c.container != "gguf" else "parts"
+    by_parts = c.container == "gguf" or not is_bigcode
     w = w.at("transformer")
     embedding = w.matrix("wte.weight", vocabulary, hidden)
     x = g.embedding(embedding)
@@ -41,7 +41,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
         attention = layer.at("attn")
         with g.layer(i):
             h = norm(g, x, layer, "ln_1", stage="attention norm")
-            qkv = blocks.fused_qkv(g, h, attention, "c_attn", heads, order=order, transposed=transposed)
+            qkv = blocks.fused_qkv(g, h, attention, "c_attn", heads, by_parts=by_parts, transposed=transposed)
             h = blocks.attend(g, *qkv, heads, scale=heads.dim**-0.5, rotation=None)
             with g.stage("attention output"):
                 h = blocks.linear(g, h, attention, "c_proj", hidden, transposed=transposed)

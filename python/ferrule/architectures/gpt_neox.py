@@ -32,8 +32,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
         with g.layer(i):
             h = norm(g, x, layer, "input_layernorm", stage="attention norm")
             # GGUF holds all queries, all keys, all values.
-            order = "parts" if c.container == "gguf" else "groups"
-            qkv = blocks.fused_qkv(g, h, attention, "query_key_value", heads, order=order)
+            qkv = blocks.fused_qkv(g, h, attention, "query_key_value", heads, by_parts=c.container == "gguf")
             h = blocks.attend(g, *qkv, heads, scale=heads.dim**-0.5, rotation=rotation)
             with g.stage("attention output"):
                 h = blocks.linear(g, h, attention, "dense", hidden)

@@ -67,17 +67,27 @@ def feed_forward(g: Graph, x: Value, c: Config, w: Weights) -> Value:
     parts = []
     if experts:
         moe = w.at("block_sparse_moe")
-        gate = moe.experts("input_linear", experts, width, x.width, rows=range(width))
-        up = moe.experts("input_linear", experts, width, x.width, rows=range(width, 2 * width))
-        down = moe.experts("output_linear", experts, x.width, width)
         routes = blocks.route(g, x, moe, experts, name="router.layer", k=chosen, scoring="softmax", normalize=True)
-        parts.append(blocks.mix_gated(g, x, routes, gate, up, down, activation))
+        # Gate and up are one tensor, but for GGUF.
+        if "input_linear.weight" in moe:
+            gate = moe.experts("input_linear", experts, width, x.width, rows=range(width))
+            up = moe.experts("input_linear", experts, width, x.width, rows=range(width, 2 * width))
+            down = moe.experts("output_linear", experts, x.width, width)
+            parts.append(blocks.mix_gated(g, x, routes, gate, up, down, activation))
+        else:
+            weights = moe.at("experts")
+            parts.append(
+                blocks.gated_experts(g, x, routes, weights, experts=experts, width=width, activation=activation)
+            )
     if shared_width:
-        names = ("input_linear", "output_linear")
-        parts.append(
-            blocks.fused_gated_ffn(g, x, w.at("shared_mlp"), width=shared_width, activation=activation, names=names)
-        )
-    return parts[0] if len(parts) == 1 else blocks.residual(g, *parts, "expert sum")
+        mlp = w.at("shared_mlp")
+        if "input_linear.weight" in mlp:
+            names = ("input_linear", "output_linear")
+            h = blocks.fused_gated_ffn(g, x, mlp, width=shared_width, activation=activation, names=names)
+        else:
+            h = blocks.gated_ffn(g, x, mlp, width=shared_width, activation=activation)
+        parts.append(h)
+    return parts[0] if len(parts) == 1 else blocks.residual(g, parts[0], parts[1], "expert sum")
 
 
 def mamba2(g: Graph, x: Value, c: Config, w: Weights, norm: blocks.Norm) -> Value:

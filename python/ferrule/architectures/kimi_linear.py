@@ -36,10 +36,8 @@ def build(g: Graph, c: Config, w: Weights) -> None:
                 h = delta_net(g, h, c, layer.at("self_attn"), norm)
             x = blocks.residual(g, x, h, "attention residual")
             h = norm(g, x, layer, "post_attention_layernorm", stage="ffn norm")
-            if ffn == "sparse":
-                h = mixture(g, h, c, layer.at("block_sparse_moe"))
-            else:
-                h = dense(g, h, c, layer.at("mlp"))
+            is_sparse = ffn == "sparse"
+            h = mixture(g, h, c, layer.at("block_sparse_moe")) if is_sparse else dense(g, h, c, layer.at("mlp"))
             x = blocks.residual(g, x, h, "ffn residual")
     blocks.head(g, x, w, norm=norm, embedding=embedding)
 

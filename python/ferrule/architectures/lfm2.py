@@ -21,6 +21,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     c.ignore("block_mlp_init_scale", "block_norm_eps", "block_out_init_scale", "block_use_xavier_init", "num_heads")
     c.ignore("tie_embedding", "theta")
     c.expect("block_use_swiglu", True)
+    c.expect("scoring_func", "sigmoid")
     full = c.get("full_attn_idxs", list(range(layers)))
     kinds = c.get("layer_types") or ["full_attention" if i in full else "conv" for i in range(layers)]
     c.expect(

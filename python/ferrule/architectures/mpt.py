@@ -40,7 +40,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
         attention = layer.at("attn")
         with g.layer(i):
             h = norm(g, x, layer, "norm_1", stage="attention norm")
-            qkv = blocks.fused_qkv(g, h, attention, "Wqkv", heads, order="parts")
+            qkv = blocks.fused_qkv(g, h, attention, "Wqkv", heads, by_parts=True)
             with g.stage("qkv clip"):
                 q, k, v = (g.clamp(part, limit) for part in qkv)
             h = blocks.attend(g, q, k, v, heads, scale=scale, rotation=None, slopes=slopes)

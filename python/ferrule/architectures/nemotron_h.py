@@ -12,9 +12,16 @@ MODEL_TYPES = ("nemotron_h",)
 ARCHITECTURES = ("NemotronHForCausalLM",)
 IGNORED_TENSORS = (r"^mtp\.",)
 KINDS = {
-    **{"M": "mamba", "-": "mlp", "*": "attention", "E": "moe"},
-    **{"linear_attention": "mamba", "mamba": "mamba", "full_attention": "attention", "attention": "attention"},
-    **{"mlp": "mlp", "moe": "moe"},
+    "M": "mamba",
+    "mamba": "mamba",
+    "linear_attention": "mamba",
+    "*": "attention",
+    "attention": "attention",
+    "full_attention": "attention",
+    "-": "mlp",
+    "mlp": "mlp",
+    "E": "moe",
+    "moe": "moe",
 }
 
 

@@ -9,7 +9,7 @@ from .weights import Weights
 
 MODEL_TYPES = ("phi3",)
 ARCHITECTURES = ("Phi3ForCausalLM",)
-IGNORED_TENSORS = (r"rotary_emb\.inv_freq$",)
+IGNORED_TENSORS = (r"rotary_emb\.inv_freq$", r"^rope_factors_(long|short)\.weight$")
 
 
 def build(g: Graph, c: Config, w: Weights) -> None:
@@ -29,7 +29,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
         attention = layer.at("self_attn")
         with g.layer(i):
             h = norm(g, x, layer, "input_layernorm", stage="attention norm")
-            qkv = blocks.fused_qkv(g, h, attention, "qkv_proj", heads, order="parts")
+            qkv = blocks.fused_qkv(g, h, attention, "qkv_proj", heads, by_parts=True)
             h = blocks.attend(g, *qkv, heads, scale=heads.dim**-0.5, rotation=rotation, window=window)
             with g.stage("attention output"):
                 h = blocks.linear(g, h, attention, "o_proj", hidden)

@@ -9,7 +9,7 @@ from .weights import Weights
 
 MODEL_TYPES = ("phimoe",)
 ARCHITECTURES = ("PhimoeForCausalLM", "PhiMoEForCausalLM")
-IGNORED_TENSORS = (r"rotary_emb\.inv_freq$",)
+IGNORED_TENSORS = (r"rotary_emb\.inv_freq$", r"^rope_factors_(long|short)\.weight$")
 
 
 def build(g: Graph, c: Config, w: Weights) -> None:

@@ -80,27 +80,31 @@ def delta_net(g: Graph, x: Value, c: Config, w: Weights, norm: blocks.Norm) -> V
     """The gated delta rule over convolved queries, keys and values."""
     k_heads, heads = c.integer("linear_num_key_heads"), c.integer("linear_num_value_heads")
     k_dim, v_dim = c.integer("linear_key_head_dim"), c.integer("linear_value_head_dim")
-    n_k, n_v, group = k_heads * k_dim, heads * v_dim, heads // k_heads
+    n_k, n_v = k_heads * k_dim, heads * v_dim
     with g.stage("qkv"):
+        # One matrix may hold, for each key head, its query, key, values and gates; another betas and steps.
         if "in_proj_qkvz.weight" in w:
-            # One matrix holds, for each key head, its query, key, values and gates; another betas and steps.
             by_head = np.arange(2 * n_k + 2 * n_v).reshape(k_heads, -1)
-            parts = np.split(by_head, [k_dim, 2 * k_dim, 2 * k_dim + group * v_dim], axis=1)
+            parts = np.split(by_head, [k_dim, 2 * k_dim, 2 * k_dim + heads // k_heads * v_dim], axis=1)
             *qkv_rows, gate_rows = (part.reshape(-1) for part in parts)
             qkv = blocks.linear(g, x, w, "in_proj_qkvz", 2 * n_k + n_v, rows=np.concatenate(qkv_rows))
             gate = blocks.linear(g, x, w, "in_proj_qkvz", n_v, rows=gate_rows)
+        else:
+            qkv = blocks.linear(g, x, w, "in_proj_qkv", 2 * n_k + n_v)
+            gate = blocks.linear(g, x, w, "in_proj_z", n_v)
+        if "in_proj_ba.weight" in w:
             beta_rows, step_rows = np.split(np.arange(2 * heads).reshape(k_heads, -1), 2, axis=1)
             beta = blocks.linear(g, x, w, "in_proj_ba", heads, rows=beta_rows.reshape(-1))
             step = blocks.linear(g, x, w, "in_proj_ba", heads, rows=step_rows.reshape(-1))
         else:
-            qkv = blocks.linear(g, x, w, "in_proj_qkv", 2 * n_k + n_v)
-            gate = blocks.linear(g, x, w, "in_proj_z", n_v)
             beta, step = blocks.linear(g, x, w, "in_proj_b", heads), blocks.linear(g, x, w, "in_proj_a", heads)
     with g.stage("convolution"):
         qkv = blocks.convolution(g, qkv, w, "conv1d", kernel=c.integer("linear_conv_kernel_dim", 4))
         q, k, v = g.take_columns(qkv, 0, n_k), g.take_columns(qkv, n_k, n_k), g.take_columns(qkv, 2 * n_k, n_v)
     is_log = c.container != "gguf"
-    mixed = blocks.delta_rule(g, q, k, v, beta, step, w, heads=heads, k_dim=k_dim, is_log=is_log)
+    # Converters to GGUF reorder the value heads of models with separate betas and steps.
+    tiled = c.container == "gguf" and "in_proj_ba.weight" not in w
+    mixed = blocks.delta_rule(g, q, k, v, beta, step, w, heads=heads, k_dim=k_dim, is_log=is_log, tiled=tiled)
     mixed = blocks.gated_norm(g, mixed, gate, w, "norm", norm=norm, heads=heads, activation="silu")
     with g.stage("attention output"):
         return blocks.linear(g, mixed, w, "out_proj", x.width)

@@ -31,7 +31,7 @@ def parameters(c: Config, *, layer_type: str | None = None, theta: float = 10000
     head, are the family's defaults.
     """
     found = c.get("rope_parameters") or c.get("rope_scaling") or {}
-    chosen = dict(found[layer_type] if layer_type in found else found)
+    chosen = dict(found.get(layer_type, found))
     chosen.setdefault("rope_theta", c.number("rope_theta", theta))
     chosen.setdefault("partial_rotary_factor", c.number("partial_rotary_factor", partial))
     chosen["rope_type"] = chosen.pop("rope_type", None) or chosen.get("type") or "default"

@@ -1,9 +1,9 @@
 """GGUF's names in Hugging Face's spelling: tensors, and metadata as a config.
 
-One shared table serves every family; a `Family` holds what differs. A name that is in no table keeps its GGUF spelling,
-so that whoever builds the model sees it and can refuse it: nothing is dropped silently. The config comes out in the
-flat form (`rope_theta`, `rope_scaling`, `rope_local_base_freq`). Facts that GGUF does not store (Gemma 3's pattern of
-windows, its local RoPE base) are left to the architecture's defaults.
+One shared table serves every family; `gguf_families.py` holds what differs. A name that is in no table keeps its GGUF
+spelling, so that whoever builds the model sees it and can refuse it: nothing is dropped silently. The config comes out
+in the flat form (`rope_theta`, `rope_scaling`, `rope_local_base_freq`). Facts that GGUF does not store (Gemma 3's
+pattern of windows, its local RoPE base) are left to the architecture's defaults.
 
 Source: what llama.cpp's converters write for these families.
 """
@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..errors import CorruptFile
 from .base import StoredTensor
+from .gguf_families import FAMILIES, Family
 
 # GGUF stem -> Hugging Face stem; `{}` is the layer, ".weight" or ".bias" follows.
 _TENSORS = {
@@ -36,6 +36,14 @@ _TENSORS = {
     "blk.{}.ffn_gate": "model.layers.{}.mlp.gate_proj",
     "blk.{}.ffn_up": "model.layers.{}.mlp.up_proj",
     "blk.{}.ffn_down": "model.layers.{}.mlp.down_proj",
+    "blk.{}.ffn_gate_inp": "model.layers.{}.mlp.gate",
+    "blk.{}.ffn_gate_exps": "model.layers.{}.mlp.experts.gate_proj",
+    "blk.{}.ffn_up_exps": "model.layers.{}.mlp.experts.up_proj",
+    "blk.{}.ffn_down_exps": "model.layers.{}.mlp.experts.down_proj",
+    "blk.{}.ffn_gate_shexp": "model.layers.{}.mlp.shared_experts.gate_proj",
+    "blk.{}.ffn_up_shexp": "model.layers.{}.mlp.shared_experts.up_proj",
+    "blk.{}.ffn_down_shexp": "model.layers.{}.mlp.shared_experts.down_proj",
+    "blk.{}.exp_probs_b.bias": "model.layers.{}.mlp.gate.e_score_correction_bias",
 }
 
 # GGUF metadata key (after "<architecture>.") -> Hugging Face config key, by the kind of value.
@@ -76,42 +84,13 @@ _NEUTRAL: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Family:
-    """How one GGUF architecture differs from the shared tables."""
-
-    model_type: str
-    tensors: Mapping[str, str] = field(default_factory=dict)
-    required: tuple[str, ...] = (
-        "block_count",
-        "embedding_length",
-        "feed_forward_length",
-        "attention.head_count",
-        "attention.layer_norm_rms_epsilon",
-    )
-    without: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # absent key -> config that follows from it
-
-    @property
-    def tensor_table(self) -> dict[str, str]:
-        """Stems of this family's tensors, GGUF -> Hugging Face."""
-        return {**_TENSORS, **self.tensors}
-
-
-FAMILIES = {
-    "llama": Family("llama"),  # also Mistral and SmolLM: converters write one architecture for all
-    "qwen2": Family("qwen2"),
-    "qwen3": Family("qwen3"),
-    "gemma3": Family(
-        "gemma3_text",
-        tensors={
-            "blk.{}.post_attention_norm": "model.layers.{}.post_attention_layernorm",
-            "blk.{}.ffn_norm": "model.layers.{}.pre_feedforward_layernorm",
-            "blk.{}.post_ffw_norm": "model.layers.{}.post_feedforward_layernorm",
-        },
-        without={"attention.sliding_window": {"sliding_window_pattern": 1}},
-    ),
+# Config keys whose numbers GGUF gives to names.
+_NAMED = {
+    "scoring_func": {1: "softmax", 2: "sigmoid"},
+    "moe_router_activation_func": {1: "softmax", 2: "sigmoid"},
 }
-_LAYER = re.compile(r"(?<=^blk\.)\d+(?=\.)|(?<=^model\.layers\.)\d+(?=\.)")
+_STACKS = ("blk", "model.layers", "backbone.layers", "gpt_neox.layers", "transformer.h", "transformer.blocks")
+_LAYER = re.compile("|".join(rf"(?<=^{re.escape(stack)}\.)\d+(?=\.)" for stack in _STACKS))
 
 
 def family(architecture: str) -> Family:
@@ -121,21 +100,36 @@ def family(architecture: str) -> Family:
 
 def hf_tensor_name(architecture: str, name: str) -> str:
     """The Hugging Face name of a GGUF tensor; the GGUF name itself where the tables do not know it."""
-    return _translated(family(architecture).tensor_table, name)
+    return _translated(_tensor_table(architecture), name)
 
 
 def gguf_tensor_name(architecture: str, name: str) -> str:
     """The GGUF name of a Hugging Face tensor; the name itself where the tables do not know it."""
-    return _translated({hf: gguf for gguf, hf in family(architecture).tensor_table.items()}, name)
+    return _translated({hf: gguf for gguf, hf in _tensor_table(architecture).items()}, name)
+
+
+def _tensor_table(architecture: str) -> dict[str, str]:
+    """Stems and whole names of the family's tensors, GGUF -> Hugging Face."""
+    return {**_TENSORS, **family(architecture).tensors}
+
+
+def _is_whole(gguf: str, hf: str) -> bool:
+    """Whether an entry of a table pairs whole names, not stems."""
+    endings = (".weight", ".bias", ".scale", ".ssm_a", ".ssm_d")
+    return gguf.endswith(endings) or hf.endswith((*endings, ".A_log", ".D"))
 
 
 def _translated(table: Mapping[str, str], name: str) -> str:
-    stem, dot, kind = name.rpartition(".")
     layer = _LAYER.search(name)
-    known = table.get(_LAYER.sub("{}", stem, count=1)) if kind in ("weight", "bias") else None
-    if known is None:
+    folded = _LAYER.sub("{}", name, count=1)
+    stem, dot, kind = folded.rpartition(".")
+    if folded in table and _is_whole(folded, table[folded]):
+        known, ending = table[folded], ""
+    elif kind in ("weight", "bias") and stem in table:
+        known, ending = table[stem], dot + kind
+    else:
         return name
-    return known.format(layer[0] if layer else "") + dot + kind
+    return known.format(layer[0] if layer else "") + ending
 
 
 def hf_config(
@@ -146,36 +140,49 @@ def hf_config(
     Raises CorruptFile for a key that is missing or has an impossible value.
     """
     rules = family(architecture)
-    keys = _Keys(architecture, metadata, path)
+    keys = _Keys(architecture, metadata, path, beside=rules.keys)
     config: dict[str, Any] = {"model_type": rules.model_type}
     for key in rules.required:
         keys.require(key)
     for key, implied in rules.without.items():
         if key not in keys:
             config.update(implied)
-    for key, hf_key in _COUNTS.items():
-        if key in keys:
-            config[hf_key] = keys.count(key, least=1 if key in rules.required or hf_key == "head_dim" else 0)
-    for key, hf_key in _NUMBERS.items():
-        if key in keys:
-            config[hf_key] = keys.number(key)
+    for key, hf_key in {**_COUNTS, **_NUMBERS, **rules.keys}.items():
+        if key not in keys:
+            continue
+        if key in _COUNTS:
+            value: Any = keys.count(key, least=1 if key in rules.required or hf_key == "head_dim" else 0)
+        else:
+            value = keys.number(key) if key in _NUMBERS else keys.value(key)
+        if hf_key:
+            config[hf_key] = _NAMED.get(hf_key, {}).get(value, value) if isinstance(value, int) else value
     config.update(_rope_scaling(keys))
     config.update(_window_pattern(keys, config.get("num_hidden_layers")))
     _complete_heads(config, keys)
-    if embedding := tensors.get("model.embed_tokens.weight"):
+    table = _tensor_table(architecture)
+    if embedding := tensors.get(f"{table['token_embd']}.weight"):
         config.setdefault("vocab_size", embedding.shape[0])
-    config["tie_word_embeddings"] = "lm_head.weight" not in tensors
+    config["tie_word_embeddings"] = f"{table['output']}.weight" not in tensors
+    for key, implied in rules.config.items():
+        config.setdefault(key, implied)
+    if rules.adjust is not None:
+        rules.adjust(config, tensors)
     return {**config, **keys.rest()}
 
 
 class _Keys:
-    """An architecture's metadata keys, without its prefix: each is taken once, and `rest` is what nobody took."""
+    """An architecture's metadata keys, without its prefix: each is taken once, and `rest` is what nobody took.
 
-    def __init__(self, architecture: str, metadata: Mapping[str, Any], path: Path) -> None:
+    `beside` names keys that some files have without a prefix.
+    """
+
+    def __init__(self, architecture: str, metadata: Mapping[str, Any], path: Path, *, beside: Iterable[str]) -> None:
         self._prefix = f"{architecture}."
         self._path = path
         self._values = {
-            key.removeprefix(self._prefix): value for key, value in metadata.items() if key.startswith(self._prefix)
+            key.removeprefix(self._prefix): value
+            for key, value in metadata.items()
+            if key.startswith(self._prefix) or key in beside
         }
 
     def __contains__(self, key: str) -> bool:
@@ -202,6 +209,11 @@ class _Keys:
         if not values or any(isinstance(v, bool) or not isinstance(v, int) or v < least for v in values):
             raise self.wrong(key, f"an integer from {least} up", value)
         return values[0] if len(set(values)) == 1 else values
+
+    def value(self, key: str) -> Any:
+        """Whatever the key holds; a list of equal values counts as one."""
+        value = self.take(key)
+        return value[0] if isinstance(value, list) and len({str(v) for v in value}) == 1 else value
 
     def number(self, key: str) -> float:
         value = self.take(key)

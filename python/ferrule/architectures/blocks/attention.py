@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from ...graph import CacheLayer, Experts, Graph, Value, Weight
 from ..config import Config
-from ..weights import Weights
+from ..weights import Rows, Weights
 from .basic import Norm, linear
 from .rotation import Rotation
 
@@ -52,15 +51,16 @@ def fused_qkv(
     name: str,
     heads: Heads,
     *,
-    order: Literal["parts", "groups"],
+    by_parts: bool,
     transposed: bool = False,
 ) -> QKV:
     """As project_qkv, from one matrix.
 
-    Its rows are all of q, of k, of v (`parts`) or, for each key/value head, its queries, key and value (`groups`).
+    Its rows are all of q, of k, of v (`by_parts`) or, for each key/value head, its queries, key and value.
     """
     n_q, n_kv = heads.q * heads.dim, heads.kv * heads.dim
-    if order == "parts":
+    rows: list[Rows]
+    if by_parts:
         rows = [range(n_q), range(n_q, n_q + n_kv), range(n_q + n_kv, n_q + 2 * n_kv)]
     else:
         group = heads.q // heads.kv
@@ -154,8 +154,8 @@ def latent_attention(
     """Multi-head latent attention (DeepSeek-AI 2024) over a new latent cache layer -> [tokens, hidden].
 
     A head's query and key have `plain` values and `rotated` ones; `q_rank` 0 means that queries have no latent of their
-    own. The matrix from latents to keys and values is one, [heads * (plain + v_dim), kv_rank], or with `split_kv_up` two,
-    [heads, kv_rank, plain] and [heads, v_dim, kv_rank].
+    own. The matrix from latents to keys and values is one, [heads * (plain + v_dim), kv_rank], or with `split_kv_up`
+    two, [heads, kv_rank, plain] and [heads, v_dim, kv_rank].
     """
     with g.stage("qkv"):
         q_name, q_input = "q_proj", x

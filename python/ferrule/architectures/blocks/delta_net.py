@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
 from ...graph import Graph, Value
@@ -24,11 +22,11 @@ def delta_rule(
     heads: int,
     k_dim: int,
     is_log: bool,
-    head_order: Literal["grouped", "tiled"] = "grouped",
+    tiled: bool = False,
 ) -> Value:
     """The recurrence over q and k scaled to unit length, q also by 1 / sqrt(k_dim) -> [tokens, heads * v_dim].
 
-    beta: [tokens, heads], before its sigmoid; dt, head_order: as in Graph.gated_delta_rule; is_log: as in decay.
+    beta: [tokens, heads], before its sigmoid; dt, tiled: as in Graph.gated_delta_rule; is_log: as in decay.
     """
     with g.stage("delta rule"):
         # x / sqrt(sum x^2 + eps) is the root mean square norm with eps / k_dim, divided by sqrt(k_dim).
@@ -38,7 +36,7 @@ def delta_rule(
         a, dt_bias = decay(g, w, "A_log", heads, is_log=is_log), w.vector("dt_bias", dt.width)
         state = g.state(heads, k_dim, v.width // heads)
         beta = g.activation(beta, "sigmoid")
-        return g.gated_delta_rule(q, k, v, beta, dt, a, dt_bias, state, head_order=head_order)
+        return g.gated_delta_rule(q, k, v, beta, dt, a, dt_bias, state, tiled=tiled)
 
 
 def gated_norm(

@@ -39,8 +39,8 @@ def mamba(
 ) -> Value:
     """Mamba (Gu & Dao 2023): `inner` channels with `state` values each -> [tokens, hidden].
 
-    `rank` is the width of the step sizes before their projection; norms(x, name) is applied to the inputs "dt", "b", "c"
-    of the recurrence; `is_log` as in decay.
+    `rank` is the width of the step sizes before their projection; norms(x, name) is applied to the inputs "dt", "b",
+    "c" of the recurrence; `is_log` as in decay.
     """
     with g.stage("ssm in"):
         values = linear(g, x, w, "in_proj", inner, rows=range(inner))

@@ -34,16 +34,17 @@ def rotation(
     theta: float = 10000.0,
     partial: float = 1.0,
     applied: Iterable[str] = (),
+    divided: bool = True,
 ) -> Rotation:
-    """The rotation that a config describes; GGUF's `rope_freqs.weight` divides the frequencies.
+    """The rotation that a config describes; GGUF's `rope_freqs.weight` divides the frequencies, if `divided`.
 
-    `layer_type`, `theta` and `partial` as in rope.parameters; `applied` names parameters that the family itself applies.
+    `layer_type`, `theta` and `partial` as in rope.parameters; the family itself applies the parameters `applied`.
     """
     parameters = rope.parameters(c, layer_type=layer_type, theta=theta, partial=partial)
     for name in applied:
         parameters.pop(name, None)
     divisors = None
-    if "rope_freqs.weight" in w:
+    if divided and "rope_freqs.weight" in w:
         pairs = int(head_dim * parameters["partial_rotary_factor"]) // 2
         divisors = w.array("rope_freqs.weight", pairs).astype("float64")
     name = "rope frequencies" if layer_type is None else f"rope frequencies, {layer_type}"
@@ -53,7 +54,7 @@ def rotation(
 
 
 def sharpening(g: Graph, c: Config) -> Callable[[Value], Value]:
-    """What `llama_4_scaling_beta` among the RoPE parameters does to queries: they grow with the original contexts passed."""
+    """What `llama_4_scaling_beta` among the RoPE parameters does: queries grow with the original contexts passed."""
     parameters = rope.parameters(c)
     beta = parameters.get("llama_4_scaling_beta", 0.0)
     if not beta:
