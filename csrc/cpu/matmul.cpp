@@ -104,13 +104,20 @@ void tile(const Panel& panel, const Q8Row* x, uint32_t groups, f32x16 (&total)[T
             for (int part = 0; part < parts; ++part) {
                 const size_t at = size_t{g} * parts + part;
                 i32x16 dot[T];
+                for (int t = 0; t < T; ++t) dot[t] = zero_i32();
+                for (int q = 0; q < quads; ++q) {
+                    const u8x64 codes = load(panel.codes + (at * quads + q) * 64);
+                    for (int t = 0; t < T; ++t)
+                        dot[t] = dot4<Unpack::kFull>(dot[t], codes, repeat4(x[t].high + (at * quads + q) * 4));
+                }
                 for (int t = 0; t < T; ++t) {
-                    dot[t] = Unpack::kOffset == 0 ? zero_i32() : set1(panel.corrections[t * groups * parts + at]);
+                    dot[t] = dot[t] << 7;
+                    if (Unpack::kOffset != 0) dot[t] += set1(panel.corrections[t * groups * parts + at]);
                 }
                 for (int q = 0; q < quads; ++q) {
                     const u8x64 codes = load(panel.codes + (at * quads + q) * 64);
                     for (int t = 0; t < T; ++t)
-                        dot[t] = dot4<Unpack::kFull>(dot[t], codes, repeat4(x[t].codes + (at * quads + q) * 4));
+                        dot[t] = dot4<Unpack::kFull>(dot[t], codes, repeat4(x[t].low + (at * quads + q) * 4));
                 }
                 const f32x16 scale = load(panel.scales + at * kPanelRows);
                 for (int t = 0; t < T; ++t) sum[t] = fma(to_f32(dot[t]), scale * set1(x[t].scale[g]), sum[t]);

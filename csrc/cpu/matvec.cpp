@@ -15,15 +15,29 @@ using namespace simd;
 constexpr uint32_t kItemRows = 16;  // weight rows of a work item
 constexpr uint32_t kMaxRows = 8;    // activation rows for which weights are taken apart once
 
+// One plane of a chunk of activation codes: values 0-15 of group g in lane g, then values 16-31.
+struct Plane {
+    i8x64 first, second;
+
+    explicit Plane(const int8_t* codes) {
+        const i8x64 a = load(codes), b = load(codes + 64);
+        first = even_then_even(a, b);
+        second = odd_then_odd(a, b);
+    }
+};
+
 // The exact dot products of one part of a group: all of it, or where a group has two scales its first or second half.
 template <class Unpack, int part>
-i32x16 group_sums(const Codes (&codes)[4], i8x64 x_first, i8x64 x_second, const int32_t* sum16) {
+i32x16 group_sums(const Codes (&codes)[4], const Plane& high, const Plane& low, const int32_t* sum16) {
     constexpr bool full = Unpack::kFull;
     i32x16 sums[4];
     for (int r = 0; r < 4; ++r) {
         sums[r] = zero_i32();
-        if constexpr (Unpack::kParts == 1 || part == 0) sums[r] = dot4<full>(sums[r], codes[r].first, x_first);
-        if constexpr (Unpack::kParts == 1 || part == 1) sums[r] = dot4<full>(sums[r], codes[r].second, x_second);
+        if constexpr (Unpack::kParts == 1 || part == 0) sums[r] = dot4<full>(sums[r], codes[r].first, high.first);
+        if constexpr (Unpack::kParts == 1 || part == 1) sums[r] = dot4<full>(sums[r], codes[r].second, high.second);
+        sums[r] = sums[r] << 7;
+        if constexpr (Unpack::kParts == 1 || part == 0) sums[r] = dot4<full>(sums[r], codes[r].first, low.first);
+        if constexpr (Unpack::kParts == 1 || part == 1) sums[r] = dot4<full>(sums[r], codes[r].second, low.second);
     }
     const i32x16 sum = sum4x4(sums[0], sums[1], sums[2], sums[3]);
     if constexpr (Unpack::kOffset == 0) return sum;
@@ -34,14 +48,13 @@ i32x16 group_sums(const Codes (&codes)[4], i8x64 x_first, i8x64 x_second, const 
 
 template <class Unpack>
 f32x16 accumulate(f32x16 sum, const Codes (&codes)[4], const Scales& scales, const Q8Row& x, uint32_t chunk) {
-    const i8x64 a = load(x.codes + kChunk * chunk), b = load(x.codes + kChunk * chunk + 64);
-    const i8x64 x_first = even_then_even(a, b), x_second = odd_then_odd(a, b);
+    const Plane high(x.high + kChunk * chunk), low(x.low + kChunk * chunk);
     const f32x16 x_scale = lanes4(x.scale + 4 * chunk);
     const int32_t* sum16 = x.sum16 + 8 * chunk;
 
-    sum = fma(to_f32(group_sums<Unpack, 0>(codes, x_first, x_second, sum16)), scales.scale[0] * x_scale, sum);
+    sum = fma(to_f32(group_sums<Unpack, 0>(codes, high, low, sum16)), scales.scale[0] * x_scale, sum);
     if constexpr (Unpack::kParts == 2) {
-        sum = fma(to_f32(group_sums<Unpack, 1>(codes, x_first, x_second, sum16)), scales.scale[1] * x_scale, sum);
+        sum = fma(to_f32(group_sums<Unpack, 1>(codes, high, low, sum16)), scales.scale[1] * x_scale, sum);
     }
     if constexpr (Unpack::kMinimums && Unpack::kParts == 1) {
         sum = fma(scales.minimum[0], lanes4(x.scaled_sum + 4 * chunk), sum);

@@ -1,10 +1,11 @@
-"""rms_norm against NumPy float64."""
+"""rms_norm against NumPy float64; rms_norm_q8 against its result, quantised in NumPy."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from kernel_testing import EPSILON, Runner
+from q8_rows import Q8Rows, row_bytes
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,20 @@ def reference(x: np.ndarray, weight: np.ndarray | None, offset: float) -> np.nda
     return normed if weight is None else normed * (offset + weight.astype(np.float64))
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_rms_norm(runner: Runner, case: Case) -> None:
+def arguments(case: Case) -> tuple[dict[str, np.ndarray | None], dict[str, float], int]:
+    """Operands, parameters and rows."""
     rng = np.random.default_rng(case.width)
     x = (case.scale * rng.standard_normal((case.rows, case.groups, case.width))).astype(np.float32)
     weight = rng.standard_normal(case.width).astype(np.float32) if case.weight else None
     params = {"width": case.width, "groups": case.groups, "eps": EPS, "weight_offset": case.offset}
-    out = runner.run("rms_norm", {"x": x, "weight": weight}, params, case.rows, x.shape)
+    return {"x": x, "weight": weight}, params, case.rows
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rms_norm(runner: Runner, case: Case) -> None:
+    operands, params, rows = arguments(case)
+    x, weight = operands["x"], operands["weight"]
+    out = runner.run("rms_norm", operands, params, rows, x.shape)
 
     # Per lane of 16 the sum of squares rounds width / 16 times and the mean enters by its root; a few roundings follow.
     expected = reference(x, weight, case.offset)
@@ -54,3 +62,12 @@ def test_rms_norm(runner: Runner, case: Case) -> None:
     if weight is not None:
         bound *= np.abs(weight) + abs(case.offset)
     assert (np.abs(out - expected) <= bound).all()
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.groups == 1], ids=str)
+def test_rms_norm_q8(runner: Runner, case: Case) -> None:
+    operands, params, rows = arguments(case)
+    normed = runner.run("rms_norm", operands, params, rows, (rows, case.width))
+    shape = (rows, row_bytes(case.width))
+    out = runner.run("rms_norm_q8", operands, params, rows, {"out": (shape, np.uint8)})
+    np.testing.assert_array_equal(out, Q8Rows.quantize(normed).to_bytes())
