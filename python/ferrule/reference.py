@@ -132,8 +132,9 @@ class Reference:
         long_scale: float,
     ) -> Array:
         is_long = (lengths > threshold)[:, None]
-        angles = positions[:, None] * np.where(is_long, long, short).astype(np.float64)
-        return self._table(angles, np.where(is_long, long_scale, short_scale))
+        frequencies: Array = np.where(is_long, long, short)
+        scale = np.where(is_long, long_scale, short_scale)
+        return self._table(positions[:, None] * frequencies.astype(np.float64), scale)
 
     def _dynamic_rope_table(
         self, positions: Array, lengths: Array, frequencies: Array, factor: float, threshold: int
