@@ -46,6 +46,10 @@ inline float activate(Activation activation, float x) {
             return metal::max(x, 0.0f);
         case Activation::relu2:
             return metal::max(x, 0.0f) * metal::max(x, 0.0f);
+        case Activation::sigmoid:
+            return 1.0f / (1.0f + metal::precise::exp(-x));
+        case Activation::identity:
+            return x;
     }
     return x;
 }

@@ -22,6 +22,10 @@ inline simd::f32x16 activate(simd::f32x16 x) {
         return set1(0.5f) * x * (set1(1.0f) + erf(x * set1(0.7071067812f)));
     } else if constexpr (activation == Activation::relu) {
         return max(simd::zero_f32(), x);
+    } else if constexpr (activation == Activation::sigmoid) {
+        return set1(1.0f) / (set1(1.0f) + exp(simd::zero_f32() - x));
+    } else if constexpr (activation == Activation::identity) {
+        return x;
     } else {
         const simd::f32x16 positive = max(simd::zero_f32(), x);
         return positive * positive;
@@ -42,6 +46,10 @@ inline void with_activation(uint32_t activation, F f) {
             return f.template operator()<Activation::relu>();
         case Activation::relu2:
             return f.template operator()<Activation::relu2>();
+        case Activation::sigmoid:
+            return f.template operator()<Activation::sigmoid>();
+        case Activation::identity:
+            return f.template operator()<Activation::identity>();
     }
 }
 

@@ -4,20 +4,27 @@
 #include "signature.h"
 
 namespace ferrule {
-// silu: x * sigmoid(x); gelu_tanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); gelu_erf: 0.5 x (1 + erf(x / sqrt
-// 2)).
-enum class Activation : uint32_t { silu = 0, gelu_tanh = 1, gelu_erf = 2, relu = 3, relu2 = 4 };
+// silu: x * sigmoid(x); gelu_tanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); gelu_erf:
+// 0.5 x (1 + erf(x / sqrt 2)); relu2: max(x, 0)^2; sigmoid: 1 / (1 + exp(-x)); identity: x, for products of two rows.
+enum class Activation : uint32_t {
+    silu = 0,
+    gelu_tanh = 1,
+    gelu_erf = 2,
+    relu = 3,
+    relu2 = 4,
+    sigmoid = 5,
+    identity = 6
+};
 
 #ifndef __METAL_VERSION__
 struct ActivationName {
     const char* name;
     Activation value;
 };
-inline constexpr ActivationName kActivations[] = {{"silu", Activation::silu},
-                                                  {"gelu_tanh", Activation::gelu_tanh},
-                                                  {"gelu_erf", Activation::gelu_erf},
-                                                  {"relu", Activation::relu},
-                                                  {"relu2", Activation::relu2}};
+inline constexpr ActivationName kActivations[] = {
+    {"silu", Activation::silu},        {"gelu_tanh", Activation::gelu_tanh}, {"gelu_erf", Activation::gelu_erf},
+    {"relu", Activation::relu},        {"relu2", Activation::relu2},         {"sigmoid", Activation::sigmoid},
+    {"identity", Activation::identity}};
 #endif
 
 struct UnaryActivation {

@@ -7,7 +7,8 @@ import pytest
 from kernel_testing import EPSILON, Runner
 from q8_rows import Q8Rows, row_bytes
 
-ACTIVATIONS = ["silu", "gelu_tanh", "gelu_erf", "relu", "relu2"]  # in the order of their numbers
+# In the order of their numbers.
+ACTIVATIONS = ["silu", "gelu_tanh", "gelu_erf", "relu", "relu2", "sigmoid", "identity"]
 
 # One value, less than a vector, odd tails, and more values than one work item holds (512).
 SHAPES = [(1, 1), (1, 7), (3, 33), (2, 640), (1, 2048)]
@@ -39,6 +40,11 @@ def reference(x: np.ndarray, activation: str) -> tuple[np.ndarray, np.ndarray]:
             y = x / (1 + np.exp(-2 * u))
             # The exponent is off by 6 roundings, which counts where the exponential does.
             return y, (7 + 12 * np.abs(u) / (1 + np.exp(2 * u))) * EPSILON * np.abs(y) + TINY
+        if activation == "sigmoid":
+            y = 1 / (1 + np.exp(-x))
+            return y, 7 * EPSILON * y + TINY
+    if activation == "identity":
+        return x, np.zeros_like(x)
     if activation == "gelu_erf":
         y = 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
         return y, 0.5 * np.abs(x) * (4 + 1 + 2) * EPSILON + 2 * EPSILON * np.abs(y)
