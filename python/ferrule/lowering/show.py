@@ -1,4 +1,4 @@
-"""Prints a plan: the architecture → kernel map of a model on a target. Equal layers are folded."""
+"""Prints a plan: the architecture → kernel map of a model on a target. Layers that run the same launches are folded."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from ..formats import FORMATS
 from ..graph import CacheLayer, Value, Weight
 from .layout import row_bytes
 from .plan import Launch, Plan
+
+
+SHAPES = {"k", "n", "width", "kv_heads", "head_dim", "v_head_dim"}  # parameters that the shape column shows
 
 
 @dataclass(frozen=True)
@@ -29,33 +32,37 @@ class Entry:
 
 @dataclass(frozen=True)
 class Group:
-    """Layers `first` to `last` run the same launches; None: outside the layers."""
+    """Layers that run the same launches, by number; none for launches outside the layers."""
 
-    first: int | None
-    last: int | None
+    layers: tuple[int, ...]
     entries: tuple[Entry, ...]
+
+    @property
+    def times(self) -> int:
+        """How often a step runs the launches."""
+        return max(len(self.layers), 1)
 
 
 def entries(plan: Plan) -> list[Group]:
-    """The plan's launches by layer, consecutive equal layers folded into one group."""
+    """The plan's launches by layer in order of first appearance, equal layers folded into one group."""
     rows = 1 if plan.row_class == "few_rows" else plan.max_dims["tokens"]
-    layers = [
-        Group(layer, layer, tuple(_entry(plan, launch, rows) for launch in launches))
-        for layer, launches in groupby(plan.launches, key=lambda launch: launch.layer)
-    ]
-    folded: list[Group] = []
-    for group in layers:
-        previous = folded[-1] if folded else None
-        if previous and previous.first is not None and group.first is not None and previous.entries == group.entries:
-            folded[-1] = Group(previous.first, group.last, group.entries)
+    folded: dict[tuple[Entry, ...], list[int]] = {}
+    groups: list[tuple[tuple[Entry, ...], list[int]]] = []
+    for layer, launches in groupby(plan.launches, key=lambda launch: launch.layer):
+        made = tuple(_entry(plan, launch, rows) for launch in launches)
+        if layer is None:
+            groups.append((made, []))
+        elif made in folded:
+            folded[made].append(layer)
         else:
-            folded.append(group)
-    return folded
+            folded[made] = [layer]
+            groups.append((made, folded[made]))
+    return [Group(tuple(layers), made) for made, layers in groups]
 
 
 def total_bytes(groups: Iterable[Group]) -> int:
     """Bytes moved by the step."""
-    return sum(_layers(group) * sum(entry.bytes for entry in group.entries) for group in groups)
+    return sum(group.times * sum(entry.bytes for entry in group.entries) for group in groups)
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
@@ -108,15 +115,22 @@ def as_text(plan: Plan) -> str:
 
 
 def _title(group: Group) -> str:
-    if group.first is None:
+    if not group.layers:
         return "-- outside the layers"
-    if group.first == group.last:
-        return f"-- layer {group.first}"
-    return f"-- layers {group.first} to {group.last} ({_layers(group)} times)"
+    if group.times == 1:
+        return f"-- layer {group.layers[0]}"
+    return f"-- layers {_ranges(group.layers)} ({group.times} times)"
 
 
-def _layers(group: Group) -> int:
-    return 1 if group.first is None or group.last is None else group.last - group.first + 1
+def _ranges(numbers: tuple[int, ...]) -> str:
+    """0, 1, 2, 5 -> "0-2, 5"."""
+    runs: list[list[int]] = []
+    for n in numbers:
+        if runs and n == runs[-1][-1] + 1:
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _entry(plan: Plan, launch: Launch, rows: int) -> Entry:
@@ -131,8 +145,9 @@ def _entry(plan: Plan, launch: Launch, rows: int) -> Entry:
     else:
         assert isinstance(out, Value)
         dtype, shape = out.dtype, str(out.width)
-    shown = {k: v for k, v in launch.params.items() if k not in ("k", "n", "width")}
-    params = " ".join(f"{k}={v:g}" for k, v in shown.items() if not (k == "scale" and v == 1.0))
+    neutral = {"scale": 1, "groups": 1}
+    shown = {k: v for k, v in launch.params.items() if k not in SHAPES and v != neutral.get(k, 0)}
+    params = " ".join(f"{k}={v:g}" for k, v in shown.items())
     exists = launch.kernel in plan.target.kernels
     moved = sum(_bytes(launch, name, operand, n, plan.kv_dtype) for name, operand in launch.operands.items())
     return Entry(launch.stage, launch.kernel, exists, dtype, shape, params, moved, launch.barrier)
