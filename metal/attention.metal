@@ -214,8 +214,8 @@ kernel void attend(device const float* q [[buffer(attention::q)]],
         const simdgroup_float8x8 factors = diagonal(factor, r, column, matrix);  // and the weights are visible to all
 #pragma unroll
         for (uint i = 0; i < fc_v_head_dim / 8; ++i) simdgroup_multiply(sums[i], factors, sums[i]);
+        // The next block's scores need no barrier: each lane reads and writes the same elements of a matrix.
         add_values(scores, keys + fc_head_dim * kCacheBlock, chunks, lane, matrix, sums);
-        simdgroup_barrier(mem_flags::mem_threadgroup);
     }
 
     const float maximum = has_sinks ? max(softmax.maximum, sinks[head]) : softmax.maximum;

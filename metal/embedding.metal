@@ -2,7 +2,7 @@
 #include <metal_stdlib>
 
 #include "../csrc/params/embedding.h"
-#include "weight_formats.h"
+#include "formats/all.h"
 
 using namespace metal;
 using namespace ferrule;
@@ -35,6 +35,14 @@ template [[host_name("embedding_q4_1")]] kernel decltype(embed<Q4_1>) embed<Q4_1
 template [[host_name("embedding_q5_0")]] kernel decltype(embed<Q5_0>) embed<Q5_0>;
 template [[host_name("embedding_q5_1")]] kernel decltype(embed<Q5_1>) embed<Q5_1>;
 template [[host_name("embedding_q8_0")]] kernel decltype(embed<Q8_0>) embed<Q8_0>;
+template [[host_name("embedding_q2_k")]] kernel decltype(embed<Q2_K>) embed<Q2_K>;
+template [[host_name("embedding_q3_k")]] kernel decltype(embed<Q3_K>) embed<Q3_K>;
 template [[host_name("embedding_q4_k")]] kernel decltype(embed<Q4_K>) embed<Q4_K>;
 template [[host_name("embedding_q5_k")]] kernel decltype(embed<Q5_K>) embed<Q5_K>;
 template [[host_name("embedding_q6_k")]] kernel decltype(embed<Q6_K>) embed<Q6_K>;
+template [[host_name("embedding_iq4_nl")]] kernel decltype(embed<IQ4_NL>) embed<IQ4_NL>;
+template [[host_name("embedding_iq4_xs")]] kernel decltype(embed<IQ4_XS>) embed<IQ4_XS>;
+template [[host_name("embedding_tq1_0")]] kernel decltype(embed<TQ1_0>) embed<TQ1_0>;
+template [[host_name("embedding_tq2_0")]] kernel decltype(embed<TQ2_0>) embed<TQ2_0>;
+template [[host_name("embedding_mxfp4")]] kernel decltype(embed<MXFP4>) embed<MXFP4>;
+template [[host_name("embedding_nvfp4")]] kernel decltype(embed<NVFP4>) embed<NVFP4>;

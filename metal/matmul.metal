@@ -108,6 +108,14 @@ template [[host_name("matmul_q4_1")]] kernel decltype(multiply_tile<Q4_1>) multi
 template [[host_name("matmul_q5_0")]] kernel decltype(multiply_tile<Q5_0>) multiply_tile<Q5_0>;
 template [[host_name("matmul_q5_1")]] kernel decltype(multiply_tile<Q5_1>) multiply_tile<Q5_1>;
 template [[host_name("matmul_q8_0")]] kernel decltype(multiply_tile<Q8_0>) multiply_tile<Q8_0>;
+template [[host_name("matmul_q2_k")]] kernel decltype(multiply_tile<Q2_K>) multiply_tile<Q2_K>;
+template [[host_name("matmul_q3_k")]] kernel decltype(multiply_tile<Q3_K>) multiply_tile<Q3_K>;
 template [[host_name("matmul_q4_k")]] kernel decltype(multiply_tile<Q4_K>) multiply_tile<Q4_K>;
 template [[host_name("matmul_q5_k")]] kernel decltype(multiply_tile<Q5_K>) multiply_tile<Q5_K>;
 template [[host_name("matmul_q6_k")]] kernel decltype(multiply_tile<Q6_K>) multiply_tile<Q6_K>;
+template [[host_name("matmul_iq4_nl")]] kernel decltype(multiply_tile<IQ4_NL>) multiply_tile<IQ4_NL>;
+template [[host_name("matmul_iq4_xs")]] kernel decltype(multiply_tile<IQ4_XS>) multiply_tile<IQ4_XS>;
+template [[host_name("matmul_tq1_0")]] kernel decltype(multiply_tile<TQ1_0>) multiply_tile<TQ1_0>;
+template [[host_name("matmul_tq2_0")]] kernel decltype(multiply_tile<TQ2_0>) multiply_tile<TQ2_0>;
+template [[host_name("matmul_mxfp4")]] kernel decltype(multiply_tile<MXFP4>) multiply_tile<MXFP4>;
+template [[host_name("matmul_nvfp4")]] kernel decltype(multiply_tile<NVFP4>) multiply_tile<NVFP4>;

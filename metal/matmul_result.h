@@ -3,7 +3,7 @@
 #include <metal_stdlib>
 
 #include "../csrc/params/matmul.h"
-#include "weight_formats.h"
+#include "formats/all.h"
 
 constant bool has_bias [[function_constant(ferrule::matmul::has_bias)]];
 constant bool has_residual [[function_constant(ferrule::matmul::has_residual)]];

@@ -103,9 +103,17 @@ template [[host_name("matvec_q4_1")]] kernel decltype(matvec<Q4_1>) matvec<Q4_1>
 template [[host_name("matvec_q5_0")]] kernel decltype(matvec<Q5_0>) matvec<Q5_0>;
 template [[host_name("matvec_q5_1")]] kernel decltype(matvec<Q5_1>) matvec<Q5_1>;
 template [[host_name("matvec_q8_0")]] kernel decltype(matvec<Q8_0>) matvec<Q8_0>;
+template [[host_name("matvec_q2_k")]] kernel decltype(matvec<Q2_K>) matvec<Q2_K>;
+template [[host_name("matvec_q3_k")]] kernel decltype(matvec<Q3_K>) matvec<Q3_K>;
 template [[host_name("matvec_q4_k")]] kernel decltype(matvec<Q4_K>) matvec<Q4_K>;
 template [[host_name("matvec_q5_k")]] kernel decltype(matvec<Q5_K>) matvec<Q5_K>;
 template [[host_name("matvec_q6_k")]] kernel decltype(matvec<Q6_K>) matvec<Q6_K>;
+template [[host_name("matvec_iq4_nl")]] kernel decltype(matvec<IQ4_NL>) matvec<IQ4_NL>;
+template [[host_name("matvec_iq4_xs")]] kernel decltype(matvec<IQ4_XS>) matvec<IQ4_XS>;
+template [[host_name("matvec_tq1_0")]] kernel decltype(matvec<TQ1_0>) matvec<TQ1_0>;
+template [[host_name("matvec_tq2_0")]] kernel decltype(matvec<TQ2_0>) matvec<TQ2_0>;
+template [[host_name("matvec_mxfp4")]] kernel decltype(matvec<MXFP4>) matvec<MXFP4>;
+template [[host_name("matvec_nvfp4")]] kernel decltype(matvec<NVFP4>) matvec<NVFP4>;
 
 template [[host_name("matvec_rows_f32")]] kernel decltype(matvec_rows<F32>) matvec_rows<F32>;
 template [[host_name("matvec_rows_f16")]] kernel decltype(matvec_rows<F16>) matvec_rows<F16>;
@@ -115,6 +123,14 @@ template [[host_name("matvec_rows_q4_1")]] kernel decltype(matvec_rows<Q4_1>) ma
 template [[host_name("matvec_rows_q5_0")]] kernel decltype(matvec_rows<Q5_0>) matvec_rows<Q5_0>;
 template [[host_name("matvec_rows_q5_1")]] kernel decltype(matvec_rows<Q5_1>) matvec_rows<Q5_1>;
 template [[host_name("matvec_rows_q8_0")]] kernel decltype(matvec_rows<Q8_0>) matvec_rows<Q8_0>;
+template [[host_name("matvec_rows_q2_k")]] kernel decltype(matvec_rows<Q2_K>) matvec_rows<Q2_K>;
+template [[host_name("matvec_rows_q3_k")]] kernel decltype(matvec_rows<Q3_K>) matvec_rows<Q3_K>;
 template [[host_name("matvec_rows_q4_k")]] kernel decltype(matvec_rows<Q4_K>) matvec_rows<Q4_K>;
 template [[host_name("matvec_rows_q5_k")]] kernel decltype(matvec_rows<Q5_K>) matvec_rows<Q5_K>;
 template [[host_name("matvec_rows_q6_k")]] kernel decltype(matvec_rows<Q6_K>) matvec_rows<Q6_K>;
+template [[host_name("matvec_rows_iq4_nl")]] kernel decltype(matvec_rows<IQ4_NL>) matvec_rows<IQ4_NL>;
+template [[host_name("matvec_rows_iq4_xs")]] kernel decltype(matvec_rows<IQ4_XS>) matvec_rows<IQ4_XS>;
+template [[host_name("matvec_rows_tq1_0")]] kernel decltype(matvec_rows<TQ1_0>) matvec_rows<TQ1_0>;
+template [[host_name("matvec_rows_tq2_0")]] kernel decltype(matvec_rows<TQ2_0>) matvec_rows<TQ2_0>;
+template [[host_name("matvec_rows_mxfp4")]] kernel decltype(matvec_rows<MXFP4>) matvec_rows<MXFP4>;
+template [[host_name("matvec_rows_nvfp4")]] kernel decltype(matvec_rows<NVFP4>) matvec_rows<NVFP4>;

@@ -4,6 +4,7 @@
 // below. A function constant has a meaning by its name: has_<operand> tells whether an optional operand is bound,
 // fc_<field> holds the value of that field of the parameters. The host sets those that a kernel has.
 #pragma once
+#include "../constant.h"
 #include "signature.h"
 
 #ifndef __METAL_VERSION__
@@ -18,13 +19,6 @@ struct LaunchSizes {
     uint32_t rows;  // of the launch
     uint32_t sequences;
 };
-
-// Metal keeps variables outside functions in an address space of their own.
-#ifdef __METAL_VERSION__
-#define FERRULE_CONSTANT constant constexpr
-#else
-#define FERRULE_CONSTANT inline constexpr
-#endif
 
 FERRULE_CONSTANT uint32_t kSimdWidth = 32;  // threads of a simdgroup
 

@@ -9,7 +9,7 @@ from metal_host.host import MetalHost, metal_host
 
 sys.path.append(str(Path(__file__).parents[1] / "kernels"))
 
-from metal.metal_runner import MetalRunner  # noqa: E402
+from metal.metal_runner import MetalRunner
 
 __all__ = ["metal_host"]
 

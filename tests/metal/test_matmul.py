@@ -53,7 +53,7 @@ def cases(kernel: str, name: str) -> list[Case]:
     if kernel == "matmul":
         return MANY_ROWS + (FLOAT_ONLY_MANY_ROWS if name in FLOATS else [])
     few_rows = LONG_BLOCKS if FORMATS[name].block == 256 else SHORT_BLOCKS
-    few_rows = few_rows + (FLOAT_ONLY if name in FLOATS else [])
+    few_rows = [case for case in few_rows if case.k % FORMATS[name].block == 0] + (FLOAT_ONLY if name in FLOATS else [])
     return [case for case in few_rows if kernel == "matvec_rows" or case.rows <= 2]
 
 

@@ -38,17 +38,19 @@ class MetalHost:
     shuffled), and `checked` for the kernels that are watched for races, bounds and uninitialised memory.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, checked_kernels: Path | None = None) -> None:
+        """`checked_kernels` replaces the build's library of them."""
+        self.directory = directory
+        self._checked_kernels = checked_kernels or directory / "kernels_checked.so"
         self._library = ctypes.CDLL(str(directory / "libmetal_host.so"))
 
     def kernels(self) -> set[str]:
         """Names of the translated kernels of metal/."""
-        return {name for (name,) in self._lines(self._library.metal_host_kernels, self._path("kernels", False))}
+        return {name for (name,) in self._lines(self._library.metal_host_kernels, _path(self.directory / "kernels.so"))}
 
     def table(self) -> dict[str, str]:
         """Names of the kernels in csrc/params/metal_kernels.h -> their ops."""
-        return {name: op for name, op in self._lines(self._library.metal_host_table)}
+        return dict(self._lines(self._library.metal_host_table))
 
     def run(
         self,
@@ -64,7 +66,7 @@ class MetalHost:
         """Runs a kernel of the table on its signature's operands. Raises MetalFaultError."""
         self._call(
             self._library.metal_host_run,
-            self._path("kernels", checked),
+            _path(self._checked_kernels if checked else self.directory / "kernels.so"),
             kernel.encode(),
             *_buffers(operands),
             params,
@@ -88,7 +90,7 @@ class MetalHost:
         """Runs a kernel of bad/. Raises MetalFaultError."""
         self._call(
             self._library.metal_host_dispatch,
-            self._path("bad_kernels", checked),
+            _path(self.directory / f"bad_kernels{'_checked' if checked else ''}.so"),
             kernel.encode(),
             *_buffers(buffers),
             (ctypes.c_uint32 * 3)(threadgroups, 1, 1),
@@ -97,9 +99,6 @@ class MetalHost:
             seed,
             checked,
         )
-
-    def _path(self, library: str, checked: bool) -> bytes:
-        return str(self._directory / f"{library}{'_checked' if checked else ''}.so").encode()
 
     def _lines(self, function: Callable[..., int], *arguments: Any) -> list[list[str]]:
         names = ctypes.create_string_buffer(_NAMES_BYTES)
@@ -111,6 +110,10 @@ class MetalHost:
         error = ctypes.create_string_buffer(_ERROR_BYTES)
         if function(*arguments, error, ctypes.c_size_t(_ERROR_BYTES)):
             raise MetalFaultError(error.value.decode())
+
+
+def _path(library: Path) -> bytes:
+    return str(library).encode()
 
 
 def _buffers(arrays: Sequence[Memory | None]) -> tuple[ctypes.Array[_Buffer], ctypes.c_size_t]:

@@ -1,0 +1,12 @@
+// Every format.
+#pragma once
+#include "floats.h"
+#include "fp4.h"
+#include "iq4.h"
+#include "k_nibbles.h"
+#include "nibbles.h"
+#include "q2_k.h"
+#include "q3_k.h"
+#include "q6_k.h"
+#include "q8_0.h"
+#include "ternary.h"

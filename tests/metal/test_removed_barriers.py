@@ -1,0 +1,116 @@
+"""Every barrier is needed: with any one of them removed, the checked kernel is found at fault."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import test_attention as attention
+from weights import make_matrix
+
+from metal.metal_runner import MetalRunner
+from metal_host.host import SOURCE, MetalFaultError, MetalHost
+
+ROOT = Path(__file__).parents[2]
+BARRIER = re.compile(r"^ *(?:threadgroup|simdgroup)_barrier\(.*\);$", re.M)
+
+
+def run_rms_norm(runner: MetalRunner) -> None:
+    params = {"width": 640, "groups": 1, "eps": 1e-6, "weight_offset": 0.0}
+    runner.run("rms_norm", {"x": np.ones((1, 640), np.float32)}, params, 1, (1, 640))
+
+
+def run_matmul(runner: MetalRunner) -> None:
+    matrix = make_matrix("Q4_0", 70, 64, np.random.default_rng(0))
+    operands = {"x": np.ones((33, 64), np.float32), "weight": matrix.data}
+    runner.run("matmul_q4_0", operands, {"k": 64, "n": 70, "scale": 1.0}, 33, (33, 70))
+
+
+def run_attention(runner: MetalRunner) -> None:
+    attention.Problem.make(attention.Case(2, 1, 16, ((60, 20),)), np.float16).run(runner)
+
+
+def run_attention_split(runner: MetalRunner) -> None:
+    problem = attention.Problem.make(attention.Case(2, 1, 16, ((150, 1),)), np.float16)
+    operands: dict[str, Any] = {name: getattr(problem, name) for name in ("q", "cache", "spans", "block_table")}
+    written = {"partials": ((1, 2, 2, 18), np.float32)}
+    runner.run("attention_split_f16", operands, {**problem.params, "splits": 2}, 1, written)
+
+
+# The kernel of each file that has barriers, and a call of it.
+RUNS: dict[str, tuple[str, Callable[[MetalRunner], None]]] = {
+    "rms_norm": ("rms_norm", run_rms_norm),
+    "matmul": ("matmul_q4_0", run_matmul),
+    "attention": ("attention_f16", run_attention),
+    "attention_split": ("attention_split_f16", run_attention_split),
+}
+
+
+def source(stem: str) -> str:
+    return (ROOT / "metal" / f"{stem}.metal").read_text()
+
+
+def barriers() -> list[Any]:
+    found = []
+    for path in sorted((ROOT / "metal").glob("*.metal")):
+        for barrier in BARRIER.finditer(path.read_text()):
+            line = path.read_text().count("\n", 0, barrier.start()) + 1
+            found.append(pytest.param(path.stem, barrier.span(), id=f"{path.stem}.metal:{line}"))
+    return found
+
+
+def build(host: MetalHost, stem: str, text: str, directory: Path) -> MetalHost:
+    """A host whose checked kernels are those of one changed file."""
+    (directory / "csrc").symlink_to(ROOT / "csrc")
+    (directory / "metal").mkdir()
+    for header in [*(ROOT / "metal").glob("*.h"), ROOT / "metal" / "formats"]:
+        (directory / "metal" / header.name).symlink_to(header)
+    changed, translated = directory / "metal" / f"{stem}.metal", directory / f"{stem}.cpp"
+    changed.write_text(text)
+    subprocess.run([sys.executable, SOURCE / "tools" / "translate.py", changed, "-o", translated], check=True)
+
+    entries = json.loads((host.directory / "compile_commands.json").read_text())
+    suffix = f"kernels_checked.dir/kernels/{stem}.cpp.o"
+    (command,) = (shlex.split(entry["command"]) for entry in entries if entry["output"].endswith(suffix))
+    index = directory / "index.cpp"
+    index.write_text(
+        f'extern "C" const metal_host::Library metal_host_library_{stem};\n'
+        'extern "C" [[gnu::visibility("default")]] const metal_host::Library* const metal_host_libraries[] = '
+        f"{{&metal_host_library_{stem}, nullptr}};\n"
+    )
+    library = directory / "changed.so"
+    options = command[: command.index("-o")]  # "-o <object> -c <source>" follows
+    link = ["-shared", "-o", library, host.directory / "libmetal_host.so"]
+    subprocess.run([*options, translated, index, *link], cwd=host.directory, check=True)
+    return MetalHost(host.directory, library)
+
+
+def only_instance(text: str, kernel: str) -> str:
+    """Leaves one instantiation of each kernel template, for the sake of time."""
+    lines = [line for line in text.splitlines() if "[[host_name(" not in line or f'"{kernel}"' in line]
+    return "\n".join(lines) + "\n"
+
+
+def test_unchanged_kernels_are_not_at_fault(metal_host: MetalHost, tmp_path: Path) -> None:
+    for stem, (kernel, run) in RUNS.items():
+        directory = tmp_path / stem
+        directory.mkdir()
+        run(MetalRunner(build(metal_host, stem, only_instance(source(stem), kernel), directory)))
+
+
+@pytest.mark.parametrize(("stem", "span"), barriers())
+def test_removed_barrier(metal_host: MetalHost, tmp_path: Path, stem: str, span: tuple[int, int]) -> None:
+    kernel, run = RUNS[stem]
+    text = source(stem)
+    changed = only_instance(text[: span[0]] + text[span[1] :], kernel)
+    runner = MetalRunner(build(metal_host, stem, changed, tmp_path))
+    with pytest.raises(MetalFaultError, match=r"data race|uninitialised"):
+        run(runner)
