@@ -91,7 +91,7 @@ class CacheLayer:
 
     `keys_values`: keys [kv_heads, head_dim] and values [kv_heads, v_head_dim]. `latent`: one head, whose key is the
     rotated part shared by all heads and whose value is the latent that keys and values are expanded from
-    (DeepSeek-AI 2024, section 2.1).
+    (DeepSeek-AI 2024, section 2.1). `index`: keys [1, head_dim] alone, by which positions are selected.
     """
 
     index: int
@@ -99,7 +99,7 @@ class CacheLayer:
     head_dim: int
     v_head_dim: int
     window: int  # 0: all earlier positions are visible
-    kind: Literal["keys_values", "latent"] = "keys_values"
+    kind: Literal["keys_values", "latent", "index"] = "keys_values"
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +179,12 @@ class Graph:
     def latent_cache(self, rotated: int, rank: int) -> CacheLayer:
         """A new cache layer of rotated keys [rotated] and latents [rank], one of each for all heads."""
         layer = CacheLayer(len(self.caches), 1, rotated, rank, 0, "latent")
+        self.caches.append(layer)
+        return layer
+
+    def index_cache(self, head_dim: int) -> CacheLayer:
+        """A new cache layer of the keys [head_dim] by which positions are selected."""
+        layer = CacheLayer(len(self.caches), 1, head_dim, 0, 0, "index")
         self.caches.append(layer)
         return layer
 
@@ -332,15 +338,45 @@ class Graph:
         shape = (q.shape[0], heads * cache.v_head_dim)
         return self._record("chunked_attention", shape, operands, heads=heads, scale=scale, chunk=chunk)
 
+    def index_append(self, cache: CacheLayer, k: Value) -> None:
+        """Stores the step's keys [tokens, head_dim] in an index cache."""
+        slots = self.input("slots", (TOKENS,))
+        self._record("index_append", None, {"k": k, "slots": slots, "cache": cache})
+
+    def select_positions(self, q: Value, weights: Value, cache: CacheLayer, *, top: int, scale: float) -> Value:
+        """The positions that each query may attend to, by an index cache (DeepSeek-AI 2025) -> [tokens, top].
+
+        q: [tokens, heads * head_dim]; weights: [tokens, heads]. Position j <= i scores
+        sum_h weights_h max(0, scale q_h . k_j); a row holds the `top` best as exact numbers, -1 where there are fewer.
+        """
+        operands: Operands = {
+            "q": q,
+            "weights": weights,
+            "cache": cache,
+            "spans": self.input("spans", (SEQUENCES, 4), "u32"),
+            "block_table": self.input("block_table", ("blocks",)),
+        }
+        attributes = {"heads": weights.width, "scale": scale, "top": top}
+        return self._record("select_positions", (q.shape[0], top), operands, **attributes)
+
     def latent_attention(
-        self, q: Value, q_rotated: Value, cache: CacheLayer, k_up: Experts, v_up: Experts, *, scale: float
+        self,
+        q: Value,
+        q_rotated: Value,
+        cache: CacheLayer,
+        k_up: Experts,
+        v_up: Experts,
+        *,
+        scale: float,
+        selected: Value | None = None,
     ) -> Value:
         """Causal attention over a latent cache (DeepSeek-AI 2024) -> [tokens, heads * v_dim].
 
         q: [tokens, heads * d], q_rotated: [tokens, heads * rotated]. k_up holds for each head [rank, d], v_up
         [v_dim, rank]. With latent c_j and rotated key r_j of position j, head h scores
         scale * (q_h . (k_up_h^T c_j) + q_rotated_h . r_j) and sums v_up_h c_j: keys and values may be expanded once for
-        all queries, or k_up_h applied to q_h and v_up_h to the weighted sum of latents.
+        all queries, or k_up_h applied to q_h and v_up_h to the weighted sum of latents. With `selected`, of
+        select_positions, only those positions are seen.
         """
         heads, v_dim, _ = v_up.shape
         operands: Operands = {
@@ -351,6 +387,7 @@ class Graph:
             "block_table": self.input("block_table", ("blocks",)),
             "k_up": k_up,
             "v_up": v_up,
+            "selected": selected,
         }
         return self._record("latent_attention", (q.shape[0], heads * v_dim), operands, heads=heads, scale=scale)
 

@@ -194,6 +194,29 @@ class Reference:
         same_chunk = seen // chunk == (seen // chunk)[-len(q) :, None]
         return _mix(_scores(q, keys) * scale, same_chunk & (_distance(len(q), len(keys)) <= 0), values, None)
 
+    def _index_append(self, cache: CacheLayer, k: Array, slots: None) -> None:
+        self._keys[cache] = np.concatenate([self._keys[cache], k]) if cache in self._keys else k
+
+    def _select_positions(
+        self,
+        q: Array,
+        weights: Array,
+        cache: CacheLayer,
+        spans: None,
+        block_table: None,
+        heads: int,
+        scale: float,
+        top: int,
+    ) -> Array:
+        keys = self._keys[cache]
+        products = np.einsum("thd,jd->thj", q.reshape(len(q), heads, -1), keys) * scale
+        scores = np.einsum("th,thj->tj", weights, np.maximum(products, 0))
+        scores = np.where(_distance(len(q), len(keys)) <= 0, scores, -np.inf)
+        best = np.argsort(-scores, axis=-1, kind="stable")[:, :top]
+        found = np.where(np.take_along_axis(scores, best, axis=-1) > -np.inf, best, -1)
+        padding = np.full((len(q), top - found.shape[1]), -1)
+        return np.concatenate([found, padding], axis=1).astype(self._dtype)
+
     def _latent_attention(
         self,
         q: Array,
@@ -205,12 +228,16 @@ class Reference:
         v_up: list[Array],
         heads: int,
         scale: float,
+        selected: Array | None = None,
     ) -> Array:
         latents, rotated = self._values[cache][:, 0], self._keys[cache]
         keys = np.stack([latents @ up for up in k_up], axis=1)
         values = np.stack([latents @ up.T for up in v_up], axis=1)
         scores = _scores(q, keys) + _scores(q_rotated, rotated).reshape(heads, 1, len(q), len(keys))
-        return _mix(scores * scale, _distance(len(q), len(keys)) <= 0, values, None)
+        visible = _distance(len(q), len(keys)) <= 0
+        if selected is not None:
+            visible = visible & (selected[:, :, None] == np.arange(len(keys))).any(axis=1)
+        return _mix(scores * scale, visible, values, None)
 
     def _activation(self, x: Array, activation: str) -> Array:
         return _ACTIVATIONS[activation](x)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from ..graph import Graph, Value
 from . import blocks, rope
 from .config import Config
@@ -15,11 +18,17 @@ ARCHITECTURES = (
     "Mistral4ForCausalLM",
 )
 IGNORED_TENSORS = (r"rotary_emb\.inv_freq$",)
+Select = Callable[..., Value]
 GROUP_SCORES = {"greedy": None, "group_limited_greedy": "max", "noaux_tc": "top2"}
 
 
 def build(g: Graph, c: Config, w: Weights) -> None:
     """Records the forward pass."""
+    build_deepseek(g, c, w, select=None)
+
+
+def build_deepseek(g: Graph, c: Config, w: Weights, *, select: Select | None) -> None:
+    """Latent attention, over all positions or those that select(layer, its input, query latents, weights) gives."""
     hidden, layers = c.integer("hidden_size"), c.integer("num_hidden_layers")
     norm = blocks.Norm(c.number("rms_norm_eps", 1e-6))
     c.ignore("attention_bias", "mlp_bias")  # the tensors say which there are
@@ -34,7 +43,8 @@ def build(g: Graph, c: Config, w: Weights) -> None:
         layer = w.at(f"model.layers.{i}")
         with g.layer(i):
             h = norm(g, x, layer, "input_layernorm", stage="attention norm")
-            h = latent_attention(g, h, c, layer.at("self_attn"), rotation)
+            chosen = partial(select, i, h, w=layer.at("self_attn.indexer")) if select else None
+            h = latent_attention(g, h, c, layer.at("self_attn"), rotation, select=chosen)
             x = blocks.residual(g, x, h, "attention residual")
             h = norm(g, x, layer, "post_attention_layernorm", stage="ffn norm")
             h = mixture(g, h, c, layer.at("mlp")) if is_sparse else dense(g, h, c, layer.at("mlp"))
@@ -57,7 +67,15 @@ def latent_rotation(g: Graph, c: Config, w: Weights) -> blocks.Rotation:
     return blocks.rotation(g, c, w, head_dim=head_dim, pairing=pairing, applied=["llama_4_scaling_beta"])
 
 
-def latent_attention(g: Graph, x: Value, c: Config, w: Weights, rotation: blocks.Rotation | None) -> Value:
+def latent_attention(
+    g: Graph,
+    x: Value,
+    c: Config,
+    w: Weights,
+    rotation: blocks.Rotation | None,
+    *,
+    select: Callable[[Value], Value] | None = None,
+) -> Value:
     """Latent attention; YaRN sharpens scores by the square of its factor for all dimensions."""
     plain, rotated = c.integer("qk_nope_head_dim"), c.integer("qk_rope_head_dim")
     scale = (plain + rotated) ** -0.5
@@ -79,6 +97,7 @@ def latent_attention(g: Graph, x: Value, c: Config, w: Weights, rotation: blocks
         rotation=rotation,
         split_kv_up="kv_b_proj.weight" not in w,
         sharpen=blocks.sharpening(g, c),
+        select=select,
     )
 
 

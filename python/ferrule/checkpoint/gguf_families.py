@@ -232,6 +232,13 @@ def _deepseek(config: Config, tensors: Tensors) -> None:
     _score_factor(config, "yarn_log_multiplier", 0.1)
 
 
+def _indexed(config: Config, tensors: Tensors) -> None:
+    _deepseek(config, tensors)
+    if (types := config.get("indexer_types")) is not None:
+        types = types if isinstance(types, list) else [types] * config["num_hidden_layers"]
+        config["indexer_types"] = ["full" if yes else "shared" for yes in types]
+
+
 def _routed(config: Config, tensors: Tensors) -> None:
     """Layers that predict further tokens are counted among the layers."""
     config["num_hidden_layers"] -= config.get("num_nextn_predict_layers", 0)
@@ -376,6 +383,21 @@ _LATENT_KEYS = {
     "attention.value_length_mla": "value_length_mla",
     "rope.dimension_count": "qk_rope_head_dim",
     "rope.scaling.yarn_log_multiplier": "yarn_log_multiplier",
+}
+_INDEXER = _under(
+    f"{_LAYER}.self_attn.indexer",
+    {
+        "indexer.attn_q_b": "wq_b",
+        "indexer.attn_k": "wk",
+        "indexer.k_norm": "k_norm",
+        "indexer.proj": "weights_proj",
+    },
+)
+_INDEXER_KEYS = {
+    "attention.indexer.head_count": "index_n_heads",
+    "attention.indexer.key_length": "index_head_dim",
+    "attention.indexer.top_k": "index_topk",
+    "attention.indexer.types": "indexer_types",
 }
 _LINEAR_KEYS = {
     **_QWEN_EXPERTS,
@@ -639,6 +661,18 @@ FAMILIES = {
         adjust=_gpt_oss,
     ),
     "deepseek2": Family("deepseek_v2", tensors=_LATENT, keys={**_ROUTED_EXPERTS, **_LATENT_KEYS}, adjust=_deepseek),
+    "deepseek32": Family(
+        "deepseek_v32",
+        tensors={**_LATENT, **_INDEXER},
+        keys={**_ROUTED_EXPERTS, **_LATENT_KEYS, **_INDEXER_KEYS},
+        adjust=_indexed,
+    ),
+    "glm-dsa": Family(
+        "glm_moe_dsa",
+        tensors={**_LATENT, **_INDEXER},
+        keys={**_ROUTED_EXPERTS, **_LATENT_KEYS, **_INDEXER_KEYS},
+        adjust=_indexed,
+    ),
     "minicpm3": Family(
         "minicpm3",
         tensors=_LATENT,

@@ -150,12 +150,14 @@ def latent_attention(
     rotation: Rotation | None,
     split_kv_up: bool,
     sharpen: Callable[[Value], Value] = lambda q: q,
+    select: Callable[[Value], Value] | None = None,
 ) -> Value:
     """Multi-head latent attention (DeepSeek-AI 2024) over a new latent cache layer -> [tokens, hidden].
 
     A head's query and key have `plain` values and `rotated` ones; `q_rank` 0 means that queries have no latent of their
     own. The matrix from latents to keys and values is one, [heads * (plain + v_dim), kv_rank], or with `split_kv_up`
-    two, [heads, kv_rank, plain] and [heads, v_dim, kv_rank].
+    two, [heads, kv_rank, plain] and [heads, v_dim, kv_rank]. `select` makes of the latents of queries the positions to
+    attend to.
     """
     with g.stage("qkv"):
         q_name, q_input = "q_proj", x
@@ -170,6 +172,7 @@ def latent_attention(
     if rotation is not None:
         with g.stage("rope"):
             q_rotated, key = rotation(g, q_rotated, rotated), rotation(g, key, rotated)
+    selected = None if select is None else select(q_input)
     cache = g.latent_cache(rotated, kv_rank)
     with g.stage("kv append"):
         g.kv_append(cache, key, latent)
@@ -181,6 +184,23 @@ def latent_attention(
         k_up = Experts(tuple(w.turned_matrix("kv_b_proj.weight", plain, kv_rank, rows=r[:plain]) for r in of_head))
         v_up = Experts(tuple(w.matrix("kv_b_proj.weight", v_dim, kv_rank, rows=r[plain:]) for r in of_head))
     with g.stage("attention"):
-        mixed = g.latent_attention(sharpen(q), sharpen(q_rotated), cache, k_up, v_up, scale=scale)
+        q, q_rotated = sharpen(q), sharpen(q_rotated)
+        mixed = g.latent_attention(q, q_rotated, cache, k_up, v_up, scale=scale, selected=selected)
     with g.stage("attention output"):
         return linear(g, mixed, w, "o_proj", x.width)
+
+
+def index_selection(
+    g: Graph, x: Value, latent: Value, w: Weights, *, heads: int, dim: int, rotation: Rotation, top: int
+) -> Value:
+    """The positions to attend to, by a lightning indexer (DeepSeek-AI 2025) over a new index cache -> [tokens, top].
+
+    `latent` are the latents of queries; `rotation` turns the first values of each index query and key.
+    """
+    with g.stage("index"):
+        q = rotation(g, linear(g, latent, w, "wq_b", heads * dim), dim)
+        k = Norm(1e-6, kind="layer")(g, linear(g, x, w, "wk", dim), w, "k_norm")
+        cache = g.index_cache(dim)
+        g.index_append(cache, rotation(g, k, dim))
+        weights = g.scale(linear(g, x, w, "weights_proj", heads), heads**-0.5)
+        return g.select_positions(q, weights, cache, top=top, scale=dim**-0.5)
