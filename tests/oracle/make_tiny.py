@@ -43,7 +43,8 @@ LOGIT_DEVIATION = 4.0
 GENERATED = 16
 CANDIDATES = 24
 SMALLEST_GAP = 0.03
-SEEDS = 8
+SEEDS = 40
+FEWEST_DISTINCT = 4
 # Window edges (16) and the original length of scaled ropes (32) lie between stored positions.
 POSITIONS = {1: [0], 7: list(range(7)), 40: [0, 1, 7, 14, 15, 16, 17, 23, 31, 32, 38, 39]}
 STEPS = {1: [1, 15], 7: [1, 15], 40: [1, 2, 4, 8, 15]}
@@ -263,7 +264,7 @@ def prompt_golden(model: torch.nn.Module, length: int) -> tuple[dict[str, np.nda
     random = np.random.default_rng(100 + length)
     ids = torch.from_numpy(random.integers(FIRST_ID, LAST_ID, (CANDIDATES, length)))
     sequences, step_logits = greedy(model, ids)
-    score = gaps(step_logits).clamp(max=0.25)
+    score = gaps(step_logits).clamp(max=0.25) - 1.0 * (gaps(step_logits) < 2 * SMALLEST_GAP)
     score += 0.02 * torch.tensor([len(set(row.tolist())) for row in sequences])
     score -= 10.0 * (sequences >= PLACEHOLDER_ID).any(1)
     ids = ids[int(score.argmax())][None]
@@ -364,7 +365,7 @@ def make(variant: str, work: Path) -> str:
         model = scaled_model(variant, spec, about, roles, work / "model")
         results = [prompt_golden(model, length) for length in tiny_models.PROMPT_LENGTHS]
         gap, distinct = min(result[1] for result in results), min(result[2] for result in results)
-        if gap > SMALLEST_GAP and distinct >= 5:
+        if gap > SMALLEST_GAP and distinct >= FEWEST_DISTINCT:
             break
     else:
         raise ValueError(
@@ -384,7 +385,7 @@ def main() -> None:
     parser.add_argument("--only", help="comma-separated variants, by default all")
     parser.add_argument("--work", type=Path, default=Path("/tmp/ferrule-oracle"), help="scratch directory")
     arguments = parser.parse_args()
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
     for variant in arguments.only.split(",") if arguments.only else VARIANTS:
