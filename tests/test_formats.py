@@ -8,6 +8,7 @@ import pytest
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from numpy.typing import NDArray
 
+from ferrule import _core
 from ferrule.formats import FORMATS, GGML_TYPES
 
 
@@ -47,6 +48,10 @@ def test_quantised_values_decode_as_in_gguf(name: str) -> None:
     values = np.random.default_rng(1).standard_normal((8, 512), np.float32)
     data = gguf.quantize(values, kind).view(np.uint8)
     assert_bits_equal(FORMATS[name].decode(data, (8, 512)), gguf.dequantize(data, kind))
+
+
+def test_the_native_table_is_the_same() -> None:
+    assert _core.format_sizes() == {fmt.name: (fmt.ggml_type, fmt.block, fmt.block_bytes) for fmt in FORMATS.values()}
 
 
 def test_a_size_that_does_not_fit_is_an_error() -> None:

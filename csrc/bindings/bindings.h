@@ -11,6 +11,7 @@ namespace nb = nanobind;
 using ReadArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 using WriteArray = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
+void init_formats(nb::module_& m);
 void init_kernels(nb::module_& m);
 void init_program(nb::module_& m);
 

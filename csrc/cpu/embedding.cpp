@@ -41,12 +41,19 @@ constexpr Kernel kernel(const char* name) {
 }
 
 constexpr Kernel table[] = {
-    kernel<formats::F32>("embedding_f32"),   kernel<formats::F16>("embedding_f16"),
-    kernel<formats::BF16>("embedding_bf16"), kernel<formats::Q4_0>("embedding_q4_0"),
-    kernel<formats::Q4_1>("embedding_q4_1"), kernel<formats::Q5_0>("embedding_q5_0"),
-    kernel<formats::Q5_1>("embedding_q5_1"), kernel<formats::Q8_0>("embedding_q8_0"),
-    kernel<formats::Q4_K>("embedding_q4_k"), kernel<formats::Q5_K>("embedding_q5_k"),
-    kernel<formats::Q6_K>("embedding_q6_k"),
+    kernel<formats::F32>("embedding_f32"),         kernel<formats::F16>("embedding_f16"),
+    kernel<formats::BF16>("embedding_bf16"),       kernel<formats::Q4_0>("embedding_q4_0"),
+    kernel<formats::Q4_1>("embedding_q4_1"),       kernel<formats::Q5_0>("embedding_q5_0"),
+    kernel<formats::Q5_1>("embedding_q5_1"),       kernel<formats::Q8_0>("embedding_q8_0"),
+    kernel<formats::Q2_K>("embedding_q2_k"),       kernel<formats::Q3_K>("embedding_q3_k"),
+    kernel<formats::Q4_K>("embedding_q4_k"),       kernel<formats::Q5_K>("embedding_q5_k"),
+    kernel<formats::Q6_K>("embedding_q6_k"),       kernel<formats::IQ1_S>("embedding_iq1_s"),
+    kernel<formats::IQ1_M>("embedding_iq1_m"),     kernel<formats::IQ2_XXS>("embedding_iq2_xxs"),
+    kernel<formats::IQ2_XS>("embedding_iq2_xs"),   kernel<formats::IQ2_S>("embedding_iq2_s"),
+    kernel<formats::IQ3_XXS>("embedding_iq3_xxs"), kernel<formats::IQ3_S>("embedding_iq3_s"),
+    kernel<formats::IQ4_NL>("embedding_iq4_nl"),   kernel<formats::IQ4_XS>("embedding_iq4_xs"),
+    kernel<formats::TQ1_0>("embedding_tq1_0"),     kernel<formats::TQ2_0>("embedding_tq2_0"),
+    kernel<formats::MXFP4>("embedding_mxfp4"),     kernel<formats::NVFP4>("embedding_nvfp4"),
 };
 
 }  // namespace

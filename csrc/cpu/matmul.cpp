@@ -184,9 +184,18 @@ constexpr Kernel kernel(const char* name) {
 }
 
 constexpr Kernel table[] = {
-    kernel<UnpackQ4_0>("matmul_q4_0"), kernel<UnpackQ4_1>("matmul_q4_1"), kernel<UnpackQ5_0>("matmul_q5_0"),
-    kernel<UnpackQ5_1>("matmul_q5_1"), kernel<UnpackQ8_0>("matmul_q8_0"), kernel<UnpackQ4_K>("matmul_q4_k"),
-    kernel<UnpackQ5_K>("matmul_q5_k"), kernel<UnpackQ6_K>("matmul_q6_k"),
+    kernel<UnpackQ4_0>("matmul_q4_0"),       kernel<UnpackQ4_1>("matmul_q4_1"),
+    kernel<UnpackQ5_0>("matmul_q5_0"),       kernel<UnpackQ5_1>("matmul_q5_1"),
+    kernel<UnpackQ8_0>("matmul_q8_0"),       kernel<UnpackQ2_K>("matmul_q2_k"),
+    kernel<UnpackQ3_K>("matmul_q3_k"),       kernel<UnpackQ4_K>("matmul_q4_k"),
+    kernel<UnpackQ5_K>("matmul_q5_k"),       kernel<UnpackQ6_K>("matmul_q6_k"),
+    kernel<UnpackIQ1_S>("matmul_iq1_s"),     kernel<UnpackIQ1_M>("matmul_iq1_m"),
+    kernel<UnpackIQ2_XXS>("matmul_iq2_xxs"), kernel<UnpackIQ2_XS>("matmul_iq2_xs"),
+    kernel<UnpackIQ2_S>("matmul_iq2_s"),     kernel<UnpackIQ3_XXS>("matmul_iq3_xxs"),
+    kernel<UnpackIQ3_S>("matmul_iq3_s"),     kernel<UnpackIQ4_NL>("matmul_iq4_nl"),
+    kernel<UnpackIQ4_XS>("matmul_iq4_xs"),   kernel<UnpackTQ1_0>("matmul_tq1_0"),
+    kernel<UnpackTQ2_0>("matmul_tq2_0"),     kernel<UnpackMXFP4>("matmul_mxfp4"),
+    kernel<UnpackNVFP4>("matmul_nvfp4"),
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""Kernels and the executors that run plans of them."""
+"""Weight formats, kernels and the executors that run plans of them."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -7,6 +7,16 @@ import numpy
 import numpy.typing
 from numpy.typing import NDArray
 
+
+def format_sizes() -> dict[str, tuple[int, int, int]]:
+    """
+    Name of each weight format -> its GGML type, values per block, bytes per block.
+    """
+
+def codebooks() -> dict[str, bytes]:
+    """
+    Format -> its codebook: a byte per value, 8 values an entry (IQ3: 4). IQ1_S holds values + 1.
+    """
 
 CACHE_BLOCK: int = 64
 

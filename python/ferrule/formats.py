@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -219,6 +220,102 @@ def _tq2_0(b: Blocks) -> F32:
     return _column(b["scale"]) * _signed(codes.reshape(-1, 256), 1)
 
 
+@cache
+def _codebook(name: str) -> U8:
+    """[entries, 8] (IQ3: 4) small numbers."""
+    from . import _core  # here, so that all other formats decode without the native module
+
+    return np.frombuffer(_core.codebooks()[name], np.uint8).reshape(-1, 4 if name.startswith("IQ3") else 8)
+
+
+def _signs(bits: NDArray[Any]) -> F32:
+    """[...] numbers whose low 8 bits are signs -> [..., 8] of 1 or -1."""
+    negative = bits[..., None].astype(np.uint32) >> np.arange(8, dtype=np.uint32) & 1
+    return 1 - 2 * negative.astype(np.float32)
+
+
+def _seven_signs(bits: NDArray[Any]) -> F32:
+    """The same from 7 bits: the eighth makes the number of minus signs even."""
+    signs = _signs(bits & 127)
+    signs[..., 7] = signs[..., :7].prod(axis=-1)
+    return signs
+
+
+def _numbers(low: U8, high: NDArray[Any]) -> NDArray[Any]:
+    """Entry numbers from their low 8 bits and what is above."""
+    return low.astype(np.uint16) | high.astype(np.uint16) << 8
+
+
+def _grid(name: str, numbers: NDArray[Any], signs: F32, scale: F32) -> F32:
+    """numbers: [n, 8 groups, entries]; signs: [n, 8, 4, 8]; scale: [n, 8] or, per half group, [n, 16]."""
+    n = len(numbers)
+    values = _codebook(name)[numbers].astype(np.float32).reshape(n, -1, 256 // scale.shape[1])
+    result: F32 = scale[..., None] * values * signs.reshape(values.shape)
+    return result
+
+
+def _half_group_scales(b: Blocks, factor: float) -> F32:
+    """IQ2: [n, 16] from a byte per group, the low nibble first."""
+    nibbles = np.stack([b["scales"] & 15, b["scales"] >> 4], axis=2).reshape(-1, 16)
+    return _column(b["scale"]) * (np.float32(0.5) + nibbles.astype(np.float32)) * np.float32(factor)
+
+
+def _iq2_xxs(b: Blocks) -> F32:
+    groups = b["groups"]
+    signs = np.stack([groups["signs"] >> shift for shift in (0, 7, 14, 21)], axis=2)
+    scale = _column(b["scale"]) * (np.float32(0.5) + (groups["signs"] >> 28).astype(np.float32)) * np.float32(0.25)
+    return _grid("IQ2_XXS", groups["entries"], _seven_signs(signs), scale)
+
+
+def _iq2_xs(b: Blocks) -> F32:
+    entries = b["entries"].reshape(-1, 8, 4)
+    return _grid("IQ2_XS", entries & 511, _seven_signs(entries >> 9), _half_group_scales(b, 0.25))
+
+
+def _iq2_s(b: Blocks) -> F32:
+    high = np.stack([b["high"] >> shift & 3 for shift in (0, 2, 4, 6)], axis=2)
+    numbers = _numbers(b["low"].reshape(-1, 8, 4), high)
+    return _grid("IQ2_S", numbers, _signs(b["signs"].reshape(-1, 8, 4)), _half_group_scales(b, 0.25))
+
+
+def _iq3_xxs(b: Blocks) -> F32:
+    signs = np.stack([b["signs"] >> shift for shift in (0, 7, 14, 21)], axis=2)
+    scale = _column(b["scale"]) * (np.float32(0.5) + (b["signs"] >> 28).astype(np.float32)) * np.float32(0.5)
+    return _grid("IQ3_XXS", b["entries"].reshape(-1, 8, 8), _seven_signs(signs), scale)
+
+
+def _iq3_s(b: Blocks) -> F32:
+    high = np.stack([b["high"] >> bit & 1 for bit in range(8)], axis=2)
+    nibbles = np.stack([b["scales"] & 15, b["scales"] >> 4], axis=2).reshape(-1, 8)
+    scale = _column(b["scale"]) * (1 + 2 * nibbles.astype(np.float32))
+    return _grid("IQ3_S", _numbers(b["low"].reshape(-1, 8, 8), high), _signs(b["signs"].reshape(-1, 8, 4)), scale)
+
+
+def _shifted_ternary(numbers: NDArray[Any], negative: NDArray[Any], scale: F32) -> F32:
+    """numbers, negative (of the shift by 1/8): [n, 8 groups, 4]; scale: [n, 8] or, per half group, [n, 16]."""
+    shift = np.where(negative, np.float32(-0.125), np.float32(0.125))[..., None]
+    values = _codebook("IQ1_S")[numbers].astype(np.float32) - 1 + shift
+    result: F32 = scale[..., None] * values.reshape(len(numbers), -1, 256 // scale.shape[1])
+    return result
+
+
+def _iq1_s(b: Blocks) -> F32:
+    high = np.stack([b["high"] >> shift & 7 for shift in (0, 3, 6, 9)], axis=2)
+    scale = _column(b["scale"]) * (2 * (b["high"] >> 12 & 7) + 1).astype(np.float32)
+    negative = np.repeat(b["high"][..., None] >> 15 != 0, 4, axis=2)
+    return _shifted_ternary(_numbers(b["low"].reshape(-1, 8, 4), high), negative, scale)
+
+
+def _iq1_m(b: Blocks) -> F32:
+    nibbles = np.stack([b["high"] & 15, b["high"] >> 4], axis=2).reshape(-1, 8, 4)
+    # The block's f16 scale is spread over the top nibbles; below them, each word has four scales of three bits.
+    whole = sum(b["scales"][:, i].astype(np.uint32) >> 12 << 4 * i for i in range(4))
+    scale = np.asarray(whole, np.uint16).view(np.float16).astype(np.float32)[:, None]
+    threes = np.stack([b["scales"] >> shift & 7 for shift in (0, 3, 6, 9)], axis=2).reshape(-1, 16)
+    numbers = _numbers(b["low"].reshape(-1, 8, 4), nibbles & 7)
+    return _shifted_ternary(numbers, nibbles & 8 != 0, scale * (2 * threes + 1).astype(np.float32))
+
+
 _F16 = "<f2"
 _ALL = [
     Format("F32", 0, 1, np.dtype([("x", "<f4")]), _f32),
@@ -263,6 +360,31 @@ _ALL = [
         256,
         np.dtype([("low", "u1", 128), ("high", "u1", 64), ("scales", "i1", 16), ("scale", _F16)]),
         _q6_k,
+    ),
+    Format("IQ1_S", 19, 256, np.dtype([("scale", _F16), ("low", "u1", 32), ("high", "<u2", 8)]), _iq1_s),
+    Format("IQ1_M", 29, 256, np.dtype([("low", "u1", 32), ("high", "u1", 16), ("scales", "<u2", 4)]), _iq1_m),
+    Format(
+        "IQ2_XXS",
+        16,
+        256,
+        np.dtype([("scale", _F16), ("groups", np.dtype([("entries", "u1", 4), ("signs", "<u4")]), 8)]),
+        _iq2_xxs,
+    ),
+    Format("IQ2_XS", 17, 256, np.dtype([("scale", _F16), ("entries", "<u2", 32), ("scales", "u1", 8)]), _iq2_xs),
+    Format(
+        "IQ2_S",
+        22,
+        256,
+        np.dtype([("scale", _F16), ("low", "u1", 32), ("signs", "u1", 32), ("high", "u1", 8), ("scales", "u1", 8)]),
+        _iq2_s,
+    ),
+    Format("IQ3_XXS", 18, 256, np.dtype([("scale", _F16), ("entries", "u1", 64), ("signs", "<u4", 8)]), _iq3_xxs),
+    Format(
+        "IQ3_S",
+        21,
+        256,
+        np.dtype([("scale", _F16), ("low", "u1", 64), ("high", "u1", 8), ("signs", "u1", 32), ("scales", "u1", 4)]),
+        _iq3_s,
     ),
     Format("IQ4_NL", 20, 32, np.dtype([("scale", _F16), ("codes", "u1", 16)]), _iq4_nl),
     Format(

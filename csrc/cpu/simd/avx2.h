@@ -61,10 +61,13 @@ inline f32x16 load(const float* p) {
 inline void store(float* p, f32x16 a) {
     _mm256_storeu_ps(p, a.lo), _mm256_storeu_ps(p + 8, a.hi);
 }
+// Masked stores are slow on some processors: whole vectors avoid them.
 inline f32x16 load_partial(const float* p, size_t n) {
+    if (n >= 16) return load(p);
     return {_mm256_maskload_ps(p, first(n)), _mm256_maskload_ps(p + 8, first(beyond8(n)))};
 }
 inline void store_partial(float* p, f32x16 a, size_t n) {
+    if (n >= 16) return store(p, a);
     _mm256_maskstore_ps(p, first(n), a.lo);
     _mm256_maskstore_ps(p + 8, first(beyond8(n)), a.hi);
 }
@@ -404,6 +407,12 @@ inline u8x64 even_lanes(u8x64 a, u8x64 b) {
 }
 inline u8x64 odd_lanes(u8x64 a, u8x64 b) {
     return {_mm256_permute2x128_si256(a.lo, b.lo, 0x31), _mm256_permute2x128_si256(a.hi, b.hi, 0x31)};
+}
+inline u8x64 low_halves(u8x64 a, u8x64 b) {
+    return {_mm256_unpacklo_epi64(a.lo, b.lo), _mm256_unpacklo_epi64(a.hi, b.hi)};
+}
+inline u8x64 high_halves(u8x64 a, u8x64 b) {
+    return {_mm256_unpackhi_epi64(a.lo, b.lo), _mm256_unpackhi_epi64(a.hi, b.hi)};
 }
 inline void transpose4x4(__m256i& a, __m256i& b, __m256i& c, __m256i& d) {
     const __m256i ab_low = _mm256_unpacklo_epi32(a, b), ab_high = _mm256_unpackhi_epi32(a, b);

@@ -378,6 +378,12 @@ inline u8x64 even_lanes(u8x64 a, u8x64 b) {
 inline u8x64 odd_lanes(u8x64 a, u8x64 b) {
     return {_mm512_permutex2var_epi64(a.v, _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15), b.v)};
 }
+inline u8x64 low_halves(u8x64 a, u8x64 b) {
+    return {_mm512_unpacklo_epi64(a.v, b.v)};
+}
+inline u8x64 high_halves(u8x64 a, u8x64 b) {
+    return {_mm512_unpackhi_epi64(a.v, b.v)};
+}
 inline void transpose4x4(u8x64& a, u8x64& b, u8x64& c, u8x64& d) {
     const __m512i ab_low = _mm512_unpacklo_epi32(a.v, b.v), ab_high = _mm512_unpackhi_epi32(a.v, b.v);
     const __m512i cd_low = _mm512_unpacklo_epi32(c.v, d.v), cd_high = _mm512_unpackhi_epi32(c.v, d.v);

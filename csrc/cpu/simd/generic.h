@@ -378,6 +378,13 @@ inline u8x64 even_lanes(u8x64 a, u8x64 b) {
 inline u8x64 odd_lanes(u8x64 a, u8x64 b) {
     return each64<u8x64>([&](int i) { return i / 16 % 2 == 0 ? a.v[i + 16] : b.v[i]; });
 }
+// The low (high) 8 bytes of each lane of a, then those of b.
+inline u8x64 low_halves(u8x64 a, u8x64 b) {
+    return each64<u8x64>([&](int i) { return i % 16 < 8 ? a.v[i] : b.v[i - 8]; });
+}
+inline u8x64 high_halves(u8x64 a, u8x64 b) {
+    return each64<u8x64>([&](int i) { return i % 16 < 8 ? a.v[i + 8] : b.v[i]; });
+}
 // In each lane, the 4 x 4 matrix of 4-byte elements whose rows are a, b, c, d is transposed.
 inline void transpose4x4(u8x64& a, u8x64& b, u8x64& c, u8x64& d) {
     const u8x64 rows[4] = {a, b, c, d};

@@ -1,5 +1,12 @@
 // Every quantised weight format that the matmul kernels serve.
 #pragma once
+#include "grids.h"
+#include "iq4_nl.h"
+#include "iq4_xs.h"
+#include "mxfp4.h"
+#include "nvfp4.h"
+#include "q2_k.h"
+#include "q3_k.h"
 #include "q4_0.h"
 #include "q4_1.h"
 #include "q4_k.h"
@@ -8,3 +15,5 @@
 #include "q5_k.h"
 #include "q6_k.h"
 #include "q8_0.h"
+#include "tq1_0.h"
+#include "tq2_0.h"

@@ -1,5 +1,7 @@
 #pragma once
 #include "../../formats/q6_k.h"
+#include "group_bytes.h"
+#include "two_bits.h"
 #include "unpack.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
@@ -13,35 +15,15 @@ struct UnpackQ6_K {
         // Groups 0 and 1 are the low nibbles of 64 bytes, 2 and 3 the high ones.
         const simd::u8x64 both = simd::load(block + offsetof(Block, low) + 64 * half);
         const simd::u8x64 low = low_nibbles(both), high = high_nibbles(both);
-        const uint8_t* top = block + offsetof(Block, high) + 32 * half;
-        return {simd::even_then_even(low, high) | top_bits(top), simd::odd_then_odd(low, high) | top_bits(top + 16)};
+        const Codes top = two_bits(block + offsetof(Block, high) + 32 * half);
+        return {simd::even_then_even(low, high) | simd::shift_left<4>(top.first),
+                simd::odd_then_odd(low, high) | simd::shift_left<4>(top.second)};
     }
     static void scales(const uint8_t* const blocks[4], uint32_t half, Scales& out) {
-        constexpr size_t scales = offsetof(Block, scales), factor = offsetof(Block, scale);
-        const uint8_t* const factors[4] = {blocks[0] + factor, blocks[1] + factor, blocks[2] + factor,
-                                           blocks[3] + factor};
-        const simd::f32x16 d = simd::repeat_f16(factors);
-        const simd::u8x64 bytes =
-            simd::load4x16(blocks[0] + scales, blocks[1] + scales, blocks[2] + scales, blocks[3] + scales);
-        out.scale[0] = d * group_scales<0>(bytes, half);
-        out.scale[1] = d * group_scales<1>(bytes, half);
-    }
-
-  private:
-    // The scales of one part of the groups; lane r of bytes has those of row r.
-    template <int part>
-    static simd::f32x16 group_scales(simd::u8x64 bytes, uint32_t half) {
-        static constexpr uint8_t b = part;
-        // Byte 2g + part becomes the top byte of element g.
-        static constexpr uint8_t order[2][16] = {{0, 0, 0, b, 0, 0, 0, b + 2, 0, 0, 0, b + 4, 0, 0, 0, b + 6},
-                                                 {0, 0, 0, b + 8, 0, 0, 0, b + 10, 0, 0, 0, b + 12, 0, 0, 0, b + 14}};
-        const simd::u8x64 spread = simd::lookup16(bytes, simd::repeat16(order[half]));
-        return simd::to_f32(simd::transpose_lanes(simd::as_i32(spread)) >> 24);
-    }
-    // Bits 2g and 2g + 1 of 16 bytes, for lane g, as bits 4 and 5.
-    static simd::u8x64 top_bits(const uint8_t* p) {
-        const simd::u8x64 all = simd::repeat16(p);
-        return simd::shift_left<4>(simd::shift_right_lanes<0, 2, 4, 6>(all) & simd::set1_u8(3));
+        const simd::f32x16 scale = repeat_f16_at(blocks, offsetof(Block, scale));
+        const simd::u8x64 bytes = bytes_at(blocks, offsetof(Block, scales));
+        out.scale[0] = scale * simd::to_f32(group_bytes<0>(bytes, half));
+        out.scale[1] = scale * simd::to_f32(group_bytes<1>(bytes, half));
     }
 };
 

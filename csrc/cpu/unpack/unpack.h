@@ -29,6 +29,26 @@ inline simd::u8x64 high_nibbles(simd::u8x64 a) {
     return simd::shift_right<4>(a);
 }
 
+// Element r of every lane is the f16 at `offset` of the r-th block.
+inline simd::f32x16 repeat_f16_at(const uint8_t* const blocks[4], size_t offset) {
+    const uint8_t* const p[4] = {blocks[0] + offset, blocks[1] + offset, blocks[2] + offset, blocks[3] + offset};
+    return simd::repeat_f16(p);
+}
+
+// Where scales need more than a vector operation each: scale_of(group, row).
+template <class ScaleOf>
+inline simd::f32x16 each_scale(ScaleOf scale_of) {
+    float scales[16];
+    for (int i = 0; i < 16; ++i) scales[i] = scale_of(i / 4, i % 4);
+    return simd::load(scales);
+}
+
+// 128 codes in their order.
+inline Codes group_codes(const uint8_t* codes) {
+    const simd::u8x64 a = simd::load(codes), b = simd::load(codes + 64);
+    return {simd::even_then_even(a, b), simd::odd_then_odd(a, b)};
+}
+
 // Formats with blocks of 32 keep 32 codes in 16 bytes at `codes` bytes into the block.
 template <size_t block_bytes>
 inline simd::u8x64 load_nibbles(const uint8_t* block, size_t codes) {

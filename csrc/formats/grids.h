@@ -1,0 +1,29 @@
+// Codebooks of the IQ formats: each entry is 8 (IQ3: 4) small numbers, the first in the lowest byte.
+#pragma once
+#ifndef __METAL_VERSION__
+#include <stdint.h>
+
+namespace ferrule::formats {
+
+template <class Entry, int count>
+struct Grid {
+    Entry entries[count];
+};
+
+extern const Grid<uint64_t, 256> kIq2XxsGrid;  // of 8, 25, 43
+extern const Grid<uint64_t, 512> kIq2XsGrid;
+extern const Grid<uint64_t, 1024> kIq2SGrid;
+extern const Grid<uint32_t, 256> kIq3XxsGrid;  // of 4, 12, 20, 28, 36, 44, 52, 62
+extern const Grid<uint32_t, 512> kIq3SGrid;    // of 1, 3, 5, 7, 9, 11, 13, 15
+extern const Grid<uint64_t, 2048> kIq1SGrid;   // of 0, 1, 2, which stand for -1, 0, 1
+
+// Formats that store 7 signs for 8 numbers: the eighth makes the count of minus signs even.
+static inline uint32_t eight_signs(uint32_t seven) {
+    uint32_t parity = seven ^ seven >> 4;
+    parity ^= parity >> 2;
+    parity ^= parity >> 1;
+    return seven | (parity & 1) << 7;
+}
+
+}  // namespace ferrule::formats
+#endif
