@@ -412,6 +412,14 @@ class Graph:
         """x limited to [-limit, limit]; nothing is recorded for a limit of 0."""
         return x if limit == 0.0 else self._record("clamp", x.shape, {"x": x}, limit=limit)
 
+    def root_mean_square(self, x: Value) -> Value:
+        """The magnitude of each row -> [rows, 1]."""
+        return self._record("root_mean_square", (x.shape[0], 1), {"x": x})
+
+    def keep_outliers(self, x: Value, deviations: float) -> Value:
+        """max(0, x - (mean + deviations * standard deviation)) of each row: the largest values of Gaussian ones."""
+        return self._record("keep_outliers", x.shape, {"x": x}, deviations=deviations)
+
     def scale_columns(self, x: Value, factors: Weight) -> Value:
         """x [rows, width] * factors [width]."""
         return self._record("scale_columns", x.shape, {"x": x, "factors": factors})

@@ -256,6 +256,13 @@ class Reference:
     def _clamp(self, x: Array, limit: float) -> Array:
         return np.clip(x, -limit, limit)
 
+    def _root_mean_square(self, x: Array) -> Array:
+        return np.sqrt(np.mean(x**2, axis=-1, keepdims=True))
+
+    def _keep_outliers(self, x: Array, deviations: float) -> Array:
+        cutoff = x.mean(axis=-1, keepdims=True) + deviations * x.std(axis=-1, keepdims=True)
+        return np.maximum(x - cutoff, 0).astype(self._dtype)
+
     def _scale_columns(self, x: Array, factors: Array) -> Array:
         return x * factors
 

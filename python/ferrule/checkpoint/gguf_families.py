@@ -61,6 +61,19 @@ _SANDWICH = _under(
 _POST_NORMS = _under(
     _LAYER, {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"}
 )
+_PER_LAYER = {
+    "per_layer_token_embd": "model.embed_tokens_per_layer",
+    "per_layer_model_proj": "model.per_layer_model_projection",
+    "per_layer_proj_norm": "model.per_layer_projection_norm",
+    **_under(
+        _LAYER,
+        {
+            "inp_gate": "per_layer_input_gate",
+            "proj": "per_layer_projection",
+            "post_norm": "post_per_layer_input_norm",
+        },
+    ),
+}
 _NORM_BEFORE_FFN = _under(_LAYER, {"post_attention_norm": "post_attention_layernorm"})
 _MIXTRAL_EXPERTS = _under(
     _LAYER,
@@ -207,8 +220,14 @@ def _gemma4(config: Config, tensors: Tensors) -> None:
         config |= {"intermediate_size": widths[0], "use_double_wide_mlp": widths[-1] == 2 * widths[0]}
     if config.get("num_experts"):
         config["enable_moe_block"] = True
+    _per_layer_inputs(config, tensors)
+
+
+def _per_layer_inputs(config: Config, tensors: Tensors) -> None:
     if table := tensors.get("model.embed_tokens_per_layer.weight"):
         config["vocab_size_per_layer_input"] = table.shape[0]
+    if low_rank := tensors.get("model.layers.0.laurel.linear_left.weight"):
+        config["laurel_rank"] = low_rank.shape[0]
 
 
 def _latent(config: Config, tensors: Tensors) -> None:
@@ -577,20 +596,45 @@ FAMILIES = {
         without={"attention.sliding_window": {"sliding_window_pattern": 1}},
         adjust=_query_scale_of_27b,
     ),
+    "gemma3n": Family(
+        "gemma3n_text",
+        tensors={
+            **_SANDWICH,
+            **_PER_LAYER,
+            "altup_proj": "model.altup_projections",
+            "altup_unembd_proj": "model.altup_unembed_projections",
+            **_under(
+                _LAYER,
+                {
+                    "altup_correct_scale.weight": "altup.correct_output_scale",
+                    "altup_correct_coef": "altup.correction_coefs",
+                    "altup_predict_coef": "altup.prediction_coefs",
+                    "altup_router": "altup.modality_router",
+                    "altup_router_norm": "altup.router_norm",
+                    "laurel_l": "laurel.linear_left",
+                    "laurel_r": "laurel.linear_right",
+                    "laurel_post_norm": "laurel.post_laurel_norm",
+                },
+            ),
+        },
+        keys={
+            "altup.active_idx": "altup_active_idx",
+            "altup.num_inputs": "altup_num_inputs",
+            "activation_sparsity_scale": "activation_sparsity_scale",
+            "attention.shared_kv_layers": "num_kv_shared_layers",
+            "embedding_length_per_layer_input": "hidden_size_per_layer_input",
+        },
+        adjust=_per_layer_inputs,
+    ),
     "gemma4": Family(
         "gemma4_text",
         tensors={
             **_SANDWICH,
-            "per_layer_token_embd": "model.embed_tokens_per_layer",
-            "per_layer_model_proj": "model.per_layer_model_projection",
-            "per_layer_proj_norm": "model.per_layer_projection_norm",
+            **_PER_LAYER,
             **_under(
                 _LAYER,
                 {
                     "layer_output_scale.weight": "layer_scalar",
-                    "inp_gate": "per_layer_input_gate",
-                    "proj": "per_layer_projection",
-                    "post_norm": "post_per_layer_input_norm",
                     "post_ffw_norm_1": "post_feedforward_layernorm_1",
                     "post_ffw_norm_2": "post_feedforward_layernorm_2",
                     "pre_ffw_norm_2": "pre_feedforward_layernorm_2",

@@ -1,0 +1,160 @@
+"""Gemma 3n, text: four streams of which layers see one (AltUp), low-rank side paths, sparse gates, per-layer inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from statistics import NormalDist
+
+from ..graph import CacheLayer, Graph, Value, Weight
+from . import blocks
+from .config import Config
+from .gemma3 import layer_rotation
+from .gemma4 import attention, per_layer_inputs
+from .weights import Weights
+
+MODEL_TYPES = ("gemma3n_text", "gemma3n")
+ARCHITECTURES = ("Gemma3nForCausalLM", "Gemma3nForConditionalGeneration")
+IGNORED_TENSORS = (r"(vision|audio)_tower\.", r"embed_(vision|audio)\.")
+Streams = list[Value]
+
+
+def build(g: Graph, c: Config, w: Weights) -> None:
+    """Records the forward pass."""
+    hidden, heads, layers = c.integer("hidden_size"), blocks.Heads.read(c), c.integer("num_hidden_layers")
+    norm, n, active = blocks.Norm(c.number("rms_norm_eps", 1e-6)), c.integer("altup_num_inputs", 4), 0
+    c.expect("attention_bias", False)
+    c.expect("altup_active_idx", active)
+    c.expect("altup_correct_scale", True)
+    c.ignore("altup_coef_clip")  # in training only
+    types = c.get("layer_types") or ["sliding_attention" if (i + 1) % 5 else "full_attention" for i in range(layers)]
+    windows = blocks.windows(types, c.integer("sliding_window", 512), layers, path=c.path)
+    rotations = {kind: layer_rotation(g, c, w, heads.dim, kind, two_bases=True) for kind in sorted(set(types))}
+    first_shared = layers - c.integer("num_kv_shared_layers", 0)
+
+    embedding = w.matrix("model.embed_tokens.weight", c.integer("vocab_size"), hidden)
+    x = g.embedding(embedding, scale=math.sqrt(hidden))
+    per_layer = per_layer_inputs(g, x, c, w.at("model"), layers)
+    assert per_layer is not None
+    with g.stage("streams"):
+        projections = stacked(w, "model.altup_projections", n - 1, hidden)
+        streams = [x, *(at_magnitude(g, x, x, projection) for projection in projections)]
+    caches: dict[str, CacheLayer] = {}
+    for i, kind in enumerate(types):
+        layer = w.at(f"model.layers.{i}")
+        altup = layer.at("altup")
+        with g.layer(i):
+            streams = predicted(g, streams, altup, norm)
+            x = streams[active]
+            h = norm(g, x, layer, "input_layernorm", stage="attention norm")
+            side = blocks.residual(g, h, low_rank(g, h, c, layer.at("laurel"), norm), "laurel residual")
+            cache = caches[kind] if i >= first_shared else None
+            h, caches[kind] = attention(g, h, layer.at("self_attn"), heads, norm, rotations[kind], windows[i], cache)
+            h = norm(g, h, layer, "post_attention_layernorm", stage="attention post norm")
+            h = blocks.residual(g, x, h, "attention residual")
+            with g.stage("attention residual"):
+                x = g.scale(g.add(h, side), math.sqrt(0.5))
+            h = norm(g, x, layer, "pre_feedforward_layernorm", stage="ffn norm")
+            h = feed_forward(g, h, c, layer.at("mlp"), i)
+            h = norm(g, h, layer, "post_feedforward_layernorm", stage="ffn post norm")
+            x = blocks.residual(g, x, h, "ffn residual")
+            streams = corrected(g, streams, x, altup, norm)
+            h = per_layer_update(g, streams[active], per_layer, i, c, layer, norm)
+            streams = [streams[0], *(blocks.residual(g, s, h, "per-layer residual") for s in streams[1:])]
+    with g.stage("streams"):
+        x = streams[0]
+        projections = stacked(w, "model.altup_unembed_projections", n - 1, hidden)
+        others = [at_magnitude(g, s, x, p) for s, p in zip(streams[1:], projections, strict=True)]
+        x = g.scale(reduce(g.add, others, x), 1 / n)
+    softcap = c.number("final_logit_softcapping", 0.0)
+    blocks.head(g, x, w, norm=norm, embedding=embedding, softcap=softcap)
+
+
+def stacked(w: Weights, name: str, n: int, size: int) -> Sequence[Weight]:
+    """n square matrices, each in a tensor or, in GGUF, all in one."""
+    if f"{name}.weight" in w:
+        return w.experts(name, n, size, size).matrices
+    return [w.matrix(f"{name}.{i}.weight", size, size) for i in range(n)]
+
+
+def at_magnitude(g: Graph, x: Value, like: Value, projection: Weight) -> Value:
+    """A projection of x with the magnitude of `like`."""
+    return g.scale_groups(g.rms_norm(g.linear(x, projection), None, 1e-12), g.root_mean_square(like))
+
+
+def modalities(g: Graph, x: Value, w: Weights, norm: blocks.Norm, n: int) -> Value:
+    """What a layer's router sees in a stream [tokens, n]."""
+    h = g.scale(norm(g, x, w, "router_norm"), 1 / x.width)
+    return g.softcap(blocks.linear(g, h, w, "modality_router", n), 1.0)
+
+
+def predicted(g: Graph, streams: Streams, w: Weights, norm: blocks.Norm) -> Streams:
+    """Each stream plus a mixture of all, by coefficients that the active one chooses."""
+    n = len(streams)
+    with g.stage("altup predict"):
+        seen = modalities(g, streams[0], w, norm, n)
+        coefficients = blocks.linear(g, seen, w, "prediction_coefs", n * n)
+
+        def term(i: int, j: int) -> Value:
+            return g.scale_groups(streams[j], g.take_columns(coefficients, i * n + j, 1))
+
+        return [reduce(g.add, (term(i, j) for j in range(n)), streams[i]) for i in range(n)]
+
+
+def corrected(g: Graph, streams: Streams, x: Value, w: Weights, norm: blocks.Norm) -> Streams:
+    """Each stream plus what the layer changed in the active one, by coefficients that its result chooses."""
+    n = len(streams)
+    with g.stage("altup correct"):
+        seen = modalities(g, x, w, norm, n)
+        coefficients = blocks.linear(g, seen, w, "correction_coefs", n)
+        change = g.add(x, g.scale(streams[0], -1.0))
+        return [
+            g.add(g.add(s, change), g.scale_groups(change, g.take_columns(coefficients, i, 1)))
+            for i, s in enumerate(streams)
+        ]
+
+
+def low_rank(g: Graph, x: Value, c: Config, w: Weights, norm: blocks.Norm) -> Value:
+    """A side path of two small matrices, normalised."""
+    with g.stage("laurel"):
+        h = blocks.linear(g, x, w, "linear_left", c.integer("laurel_rank"))
+        return norm(g, blocks.linear(g, h, w, "linear_right", x.width), w, "post_laurel_norm")
+
+
+def feed_forward(g: Graph, x: Value, c: Config, w: Weights, layer: int) -> Value:
+    """A gated FFN that in some layers keeps only the largest values of its gate."""
+    widths = c["intermediate_size"]
+    width = widths[layer] if isinstance(widths, list) else widths
+    activation = c.choice("hidden_activation", blocks.ACTIVATIONS, "gelu_pytorch_tanh")
+    with g.stage("ffn gate, up"):
+        gate, up = blocks.linear(g, x, w, "gate_proj", width), blocks.linear(g, x, w, "up_proj", width)
+    with g.stage("ffn activation"):
+        if (deviations := cutoff(c, layer)) > -math.inf:
+            gate = g.keep_outliers(gate, deviations)
+        mixed = g.gated_activation(gate, up, activation)
+    with g.stage("ffn down"):
+        return blocks.linear(g, mixed, w, "down_proj", x.width)
+
+
+def cutoff(c: Config, layer: int) -> float:
+    """Standard deviations that a gate's value must exceed; Hugging Face stores the share of values that do not."""
+    if c.container == "gguf":
+        deviations = c.get("activation_sparsity_scale", -math.inf)
+        return float(deviations[layer] if isinstance(deviations, list) else deviations)
+    pattern = c.get("activation_sparsity_pattern", 0.0)
+    share = pattern[layer] if isinstance(pattern, list) else pattern
+    return NormalDist().inv_cdf(share) if share > 0 else -math.inf
+
+
+def per_layer_update(g: Graph, x: Value, per_layer: Value, i: int, c: Config, w: Weights, norm: blocks.Norm) -> Value:
+    """What layer i makes of its part of the per-layer inputs, gated by the scaled active stream."""
+    width = c.integer("hidden_size_per_layer_input")
+    activation = c.choice("hidden_activation", blocks.ACTIVATIONS, "gelu_pytorch_tanh")
+    with g.stage("per-layer gate"):
+        scaled = g.scale_columns(x, w.vector("altup.correct_output_scale", x.width))
+        gate = blocks.linear(g, scaled, w, "per_layer_input_gate", width)
+        mixed = g.gated_activation(gate, g.take_columns(per_layer, i * width, width), activation)
+    with g.stage("per-layer projection"):
+        mixed = blocks.linear(g, mixed, w, "per_layer_projection", x.width)
+    return norm(g, mixed, w, "post_per_layer_input_norm", stage="per-layer norm")
