@@ -6,16 +6,18 @@
 
 #include <cstdint>
 
+#include "simd/simd.h"
+
 namespace ferrule::cpu::FERRULE_ISA {
 
 inline float inverse_rms(const float* x, uint32_t width, float eps) {
-    constexpr uint32_t kLanes = 16;
-    float lanes[kLanes] = {};
+    simd::f32x16 squares = simd::zero_f32();
+    const auto add = [&squares](simd::f32x16 v) { squares += v * v; };
     uint32_t i = 0;
-    for (; i + kLanes <= width; i += kLanes) {
-        for (uint32_t lane = 0; lane < kLanes; ++lane) lanes[lane] += x[i + lane] * x[i + lane];
-    }
-    for (uint32_t lane = 0; i < width; ++i, ++lane) lanes[lane] += x[i] * x[i];
+    for (; i + 16 <= width; i += 16) add(simd::load(x + i));
+    if (i < width) add(simd::load_partial(x + i, width - i));
+    float lanes[16];
+    simd::store(lanes, squares);
     double sum = 0;
     for (float lane : lanes) sum += lane;
     return static_cast<float>(1 / ::sqrt(sum / width + eps));
