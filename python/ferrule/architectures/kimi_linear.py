@@ -36,8 +36,9 @@ def build(g: Graph, c: Config, w: Weights) -> None:
                 h = delta_net(g, h, c, layer.at("self_attn"), norm)
             x = blocks.residual(g, x, h, "attention residual")
             h = norm(g, x, layer, "post_attention_layernorm", stage="ffn norm")
-            is_sparse = ffn == "sparse"
-            h = mixture(g, h, c, layer.at("block_sparse_moe")) if is_sparse else dense(g, h, c, layer.at("mlp"))
+            # Some files have the FFN of dense layers under the name of the experts.
+            mlp = layer.at("mlp" if "mlp.gate_proj.weight" in layer else "block_sparse_moe")
+            h = mixture(g, h, c, mlp) if ffn == "sparse" else dense(g, h, c, mlp)
             x = blocks.residual(g, x, h, "ffn residual")
     blocks.head(g, x, w, norm=norm, embedding=embedding)
 
