@@ -78,6 +78,11 @@ def test_forms_and_dtypes_of_the_config(tmp_path):
 
 
 @pytest.mark.parametrize("variant", tiny_models.variants())
+def test_weights_are_those_of_the_golden(variant):
+    assert tiny_models.fingerprint(variant) == tiny_models.description(variant)["weights_sha256"]
+
+
+@pytest.mark.parametrize("variant", tiny_models.variants())
 def test_goldens_are_sound(variant):
     golden = tiny_models.golden(variant)
     for length, prompt in golden.prompts.items():

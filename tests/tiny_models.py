@@ -135,6 +135,14 @@ def generate(
                 yield name, stored(values(f"{variant}/{seed}/{name}", recipe), dtype)
 
 
+def fingerprint(variant: str) -> str:
+    """SHA-256 over names and float32 values of all tensors, in hexadecimal."""
+    digest = hashlib.sha256()
+    for name, (_, array) in weights(variant, "f32"):
+        digest.update(name.encode() + array.tobytes())
+    return digest.hexdigest()
+
+
 def values(key: str, recipe: Recipe) -> np.ndarray:
     """Float32 values of a tensor, exactly representable in bfloat16 and float16, from a generator seeded by `key`.
 
