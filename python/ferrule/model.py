@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import os
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence as Seq
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -13,19 +15,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _core
 from .architectures import Architecture, record
-from .checkpoint import open_checkpoint
-from .checkpoint.base import Checkpoint
-from .engine.generation import Completion, Stream
-from .engine.kv_cache import KVCache, Sequence, cache_dtype
+from .checkpoint import Checkpoint, open_checkpoint
+from .engine import kv_cache, machine
+from .engine.generation import Completion, Stream, check_length
 from .engine.runner import Runner
-from .engine.sampling import GenerationOptions
+from .engine.sampling import GenerationOptions, check_integer
 from .engine.step_inputs import Chunk
-from .errors import DeviceError, FerruleError, OptionError
-from .lowering import cpu_target
+from .errors import DeviceError, FerruleError, MemoryBudgetError, OptionError
+from .graph import Experts, Weight
+from .lowering import Target, cpu_target
 from .tokenizer import Tokenizer, load_tokenizer
 
 Message = Mapping[str, Any]
+
+_POOL_POSITIONS = 16 * 2048  # what all texts together may keep where the context is shorter
 
 
 def load(
@@ -41,45 +46,57 @@ def load(
     ignore_config_keys: Iterable[str] = (),
     progress: bool = True,
 ) -> Model:
-    """Opens a model.
+    """Opens a model. Weights stay in the mapped file.
 
-    `model`: a GGUF file, a Hugging Face directory or a hub repository id; None takes an installed model package.
-    `device`: "cpu", "metal", or "auto" for the best that can run the model.
-    `threads`: CPU threads, by default one per core that the process may use.
-    `context`: most positions of one text, by default the model's own limit.
-    `kv_dtype`: "f16" or "f32" for the cache; "auto" is f16 for quantised weights, f32 for float ones.
-    `target`: forces a CPU instruction set ("avx2", "avx512_vnni", "generic", ...).
-    `chat_template`: a Jinja template to use instead of the file's own.
-    `ignore_config_keys`: config keys to disregard that ferrule would otherwise refuse as not understood.
+    Args:
+        model: a GGUF file, a Hugging Face directory or a hub model (`org/name`, `org/name:Q4_K_M`,
+            `org/name/file.gguf`); None takes an installed model package.
+        device: "cpu", "metal", or "auto" for the best that can run the model.
+        threads: CPU threads, by default one per physical core that the process may use.
+        context: most tokens of one text, prompt and answer together; by default the model's own limit, or what fits
+            into memory where that is less. Cache memory is taken only as texts grow.
+        kv_dtype: "f16" or "f32" for the cache; "auto" is f16 for quantised weights, f32 for float ones.
+        target: forces a CPU instruction set of `ferrule._core.targets()` ("avx2", "generic" ...).
+        revision: branch, tag or commit of a hub model.
+        chat_template: a Jinja template to use instead of the file's own.
+        ignore_config_keys: config keys to disregard that ferrule would otherwise refuse as not understood.
+        progress: show downloads and other long preparations on standard error.
 
-    Raises ModelNotFound, CorruptFile, UnsupportedArchitecture, UnsupportedQuantization, DeviceError, OptionError.
+    Raises:
+        ModelNotFound: there is no such file, directory, package or hub model.
+        CorruptFile: the file is damaged or contradicts itself.
+        UnsupportedArchitecture, UnsupportedQuantization: ferrule cannot compute this model.
+        DeviceError: the device or target does not exist here.
+        MemoryBudgetError: the cache of the `context` asked for does not fit into memory.
+        OptionError: an argument is out of its range.
     """
-    if device not in ("auto", "cpu", "metal"):
-        raise OptionError("device", expected="auto, cpu or metal", found=repr(device))
+    if model is not None and not isinstance(model, str | os.PathLike):
+        raise OptionError("model is no path or name", expected="str or Path", found=type(model).__name__)
+    _check_choice("device", device, ("auto", "cpu", "metal"))
+    _check_choice("kv_dtype", kv_dtype, ("auto", "f16", "f32"))
+    if threads is not None:
+        check_integer("threads", threads, 1, 1024)
     if device == "metal":
-        raise DeviceError("this build of ferrule has no Metal backend", hint='Use device="cpu"')
-    if kv_dtype not in ("auto", "f16", "f32"):
-        raise OptionError("kv_dtype", expected="auto, f16 or f32", found=repr(kv_dtype))
-    if threads is not None and threads < 1:
-        raise OptionError("threads", expected="at least 1", found=str(threads))
+        raise DeviceError("this build of ferrule has no Metal executor", hint='Use device="cpu" or "auto"')
+    runs_on = _runnable(target)
     checkpoint = open_checkpoint(model, progress=progress, revision=revision)
     architecture = record(checkpoint, ignore_config_keys=ignore_config_keys)
-    limit = architecture.config.integer("max_position_embeddings", 4096)
-    if context is not None and not 1 <= context <= limit:
-        raise OptionError("context", expected=f"1 to {limit}, the model's limit", found=str(context))
-    positions = context or limit
     graph = architecture.graph
-    dtype = cache_dtype(graph) if kv_dtype == "auto" else kv_dtype
-    cache = KVCache(graph.caches, dtype=dtype, positions=max(positions, MINIMUM_POOL))
-    runner = Runner(graph, cpu_target(target), cache, threads=threads or len(os.sched_getaffinity(0)))
+    dtype = kv_cache.cache_dtype(graph) if kv_dtype == "auto" else kv_dtype
+    positions, pool = _budget(checkpoint, architecture, context, kv_cache.position_bytes(graph.caches, dtype))
+    cache = kv_cache.KVCache(graph.caches, dtype=dtype, positions=pool)
+    runner = Runner(graph, runs_on, cache, threads=threads or machine.cores())
     return Model(checkpoint, architecture, runner, context=positions, chat_template=chat_template)
 
 
-MINIMUM_POOL = 16 * 2048  # positions that all sequences together may keep, at least
-
-
 class Model:
-    """A loaded model. Its methods may be called from several threads; use it as a context manager or `close` it."""
+    """A loaded model. Its methods may be called from several threads; use it as a context manager or `close` it.
+
+    Attributes:
+        path: the file or directory.
+        context: most tokens of one text.
+        device: where it runs, "cpu".
+    """
 
     def __init__(
         self,
@@ -90,52 +107,94 @@ class Model:
         context: int,
         chat_template: str | None = None,
     ) -> None:
-        self.checkpoint = checkpoint
-        self.architecture = architecture
+        self.path = checkpoint.path
         self.context = context
         self.device = "cpu"
-        self._runner: Runner | None = runner
+        self._opened: tuple[Checkpoint, Architecture, Runner] | None = checkpoint, architecture, runner
         self._chat_template = chat_template
+
+    def __repr__(self) -> str:
+        state = "closed" if self._opened is None else f"{self.architecture.family} on {self.runner.target.name}"
+        return f"<ferrule.Model {self.name}: {state}>"
 
     @property
     def name(self) -> str:
         """The file's or directory's name."""
-        return self.checkpoint.path.stem
+        return self.path.stem if self.path.suffix == ".gguf" else self.path.name
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Config and tensors of the file. Raises FerruleError after `close`."""
+        return self._parts()[0]
+
+    @property
+    def architecture(self) -> Architecture:
+        """The recorded graph and who recorded it. Raises FerruleError after `close`."""
+        return self._parts()[1]
 
     @property
     def runner(self) -> Runner:
         """What runs the model's steps. Raises FerruleError after `close`."""
-        if self._runner is None:
-            raise FerruleError("the model is closed", path=self.checkpoint.path)
-        return self._runner
+        return self._parts()[2]
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The checkpoint's tokenizer, loaded when it is first needed."""
         return load_tokenizer(self.checkpoint)
 
-    def generate(self, prompt: str | Seq[int], **options: Any) -> Completion:
-        """Continues a text or a list of token ids. Options: see `GenerationOptions`."""
+    def generate(self, prompt: str | Sequence[int], **options: Any) -> Completion:
+        """Continues a text or a list of token ids.
+
+        A text is encoded with the beginning-of-sequence token that the model wants, once; ids are taken as they are.
+        Options are those of `ferrule.engine.sampling.GenerationOptions`: max_new_tokens, temperature, top_k, top_p,
+        min_p, repetition_penalty, seed, stop, ignore_eos. The answer also ends where the context is full.
+
+        Raises:
+            ContextLengthError: the prompt is empty or leaves no room in the context.
+            OptionError: a prompt or option out of its range or of the wrong type.
+            TypeError: an option that does not exist.
+            MemoryBudgetError: other texts fill the cache.
+        """
         return self.stream(prompt, **options).result()
 
-    def stream(self, prompt: str | Seq[int], **options: Any) -> Stream:
-        """Like `generate`, but yields chunks with `.text` and `.tokens` as they come."""
-        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else [self._checked(token) for token in prompt]
-        chosen = GenerationOptions.create(self.checkpoint.generation_config, **options)
-        return Stream(self.runner, self.tokenizer, ids, chosen, self.context)
+    def stream(self, prompt: str | Sequence[int], **options: Any) -> Stream:
+        """Like `generate`, but yields chunks with `.text` and `.tokens` as they come.
 
-    def chat(self, messages: Seq[Message], **options: Any) -> Completion:
-        """Answers a conversation of {"role": ..., "content": ...} messages through the model's chat template."""
+        The chunks together are the completion that `generate` returns. No chunk ends within a character or holds a
+        part of a stop string.
+        """
+        runner = self.runner
+        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else self._token_ids(prompt)
+        chosen = GenerationOptions.create(self.checkpoint.generation_config, **options)
+        return Stream(runner, self.tokenizer, ids, chosen, context=self.context)
+
+    def chat(self, messages: Sequence[Message], **options: Any) -> Completion:
+        """Answers a conversation of {"role": ..., "content": ...} messages through the model's chat template.
+
+        Options and errors are those of `generate`.
+
+        Raises:
+            ChatTemplateError: the model has no template, or it refuses these messages.
+        """
         return self.stream_chat(messages, **options).result()
 
-    def stream_chat(self, messages: Seq[Message], **options: Any) -> Stream:
+    def stream_chat(self, messages: Sequence[Message], **options: Any) -> Stream:
         """Like `chat`, but yields chunks as they come."""
-        return self.stream(self.tokenizer.encode_chat(messages, chat_template=self._chat_template), **options)
+        runner = self.runner
+        if isinstance(messages, str | Mapping) or not all(isinstance(m, Mapping) and "role" in m for m in messages):
+            raise OptionError("messages of the wrong form", expected='a list of {"role": ..., "content": ...}')
+        ids = self.tokenizer.encode_chat(messages, chat_template=self._chat_template)
+        chosen = GenerationOptions.create(self.checkpoint.generation_config, **options)
+        return Stream(runner, self.tokenizer, ids, chosen, context=self.context)
 
-    def logits(self, tokens: Seq[int]) -> NDArray[np.float32]:
-        """Next-token logits after each of `tokens`, [len(tokens), vocabulary]."""
-        runner, sequence = self.runner, Sequence()
-        ids = [self._checked(token) for token in tokens]
+    def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        """Next-token logits after each of `tokens`: float32 [len(tokens), vocabulary].
+
+        Raises ContextLengthError for no tokens or more than the context, OptionError for an id out of range.
+        """
+        runner, sequence = self.runner, kv_cache.Sequence()
+        ids = self._token_ids(tokens)
+        check_length(ids, self.context)
         out = np.empty((len(ids), runner.vocabulary), np.float32)
         try:
             for begin in range(0, len(ids), runner.max_tokens):
@@ -146,36 +205,43 @@ class Model:
         return out
 
     def info(self) -> dict[str, Any]:
-        """What the model is and needs, as plain data."""
-        runner, tokenizer, graph = self.runner, self.tokenizer, self.architecture.graph
-        formats = Counter(tensor.format for tensor in self.checkpoint.tensors.values())
-        weights = {w for op in graph.ops for w in op.operands.values() if hasattr(w, "data")}
-        per_position = runner.cache.bytes_per_position
+        """What the model is and needs, as plain data; sizes are in bytes."""
+        checkpoint, architecture, runner = self._parts()
+        tokenizer, graph = self.tokenizer, architecture.graph
+        formats = Counter(tensor.format for tensor in checkpoint.tensors.values())
+        operands = {operand for op in graph.ops for operand in op.operands.values()}
+        weights = {o for o in operands if isinstance(o, Weight)}
+        weights |= {matrix for o in operands if isinstance(o, Experts) for matrix in o.matrices}
         return {
-            "path": str(self.checkpoint.path),
-            "architecture": self.architecture.family,
-            "container": self.checkpoint.container,
-            "parameters": sum(int(np.prod(w.shape)) for w in weights),
+            "name": self.name,
+            "path": str(self.path),
+            "container": checkpoint.container,
+            "architecture": architecture.family,
+            "parameters": sum(int(np.prod(w.shape, dtype=np.int64)) for w in weights),
             "weights": dict(formats.most_common()),
-            "weight_bytes": sum(w.data.nbytes for w in weights),
+            "weight_bytes": _mapped_bytes(checkpoint),
             "layers": len({op.layer for op in graph.ops if op.layer is not None}),
             "vocabulary": runner.vocabulary,
             "context": self.context,
+            "model_context": _model_context(architecture),
             "kv_dtype": runner.cache.dtype,
-            "cache_bytes_per_token": per_position,
-            "cache_bytes_at_full_context": per_position * self.context,
+            "cache_bytes_per_token": runner.cache.bytes_per_position,
+            "cache_bytes_at_full_context": runner.cache.bytes_per_position * self.context,
             "tokenizer": tokenizer.kind,
-            "bos_token": tokenizer.bos_id,
+            "bos_token": tokenizer.id_to_token(tokenizer.bos_id) if tokenizer.bos_id is not None else None,
+            "adds_bos": tokenizer.adds_bos,
             "end_tokens": [tokenizer.id_to_token(i) for i in sorted(tokenizer.end_ids)],
-            "chat_template": "yes" if self._chat_template or tokenizer.chat_template else "no",
+            "chat_template": self._chat_template or tokenizer.chat_template,
             "device": self.device,
             "target": runner.target.name,
             "threads": runner.threads,
         }
 
     def close(self) -> None:
-        """Frees the cache and lets go of the file. Further use raises FerruleError."""
-        self._runner = None
+        """Waits for the step in progress, frees the cache and lets go of the file. Further use raises FerruleError."""
+        if self._opened is not None:
+            self._opened[2].close()
+            self._opened = None
 
     def __enter__(self) -> Model:
         return self
@@ -185,7 +251,73 @@ class Model:
     ) -> None:
         self.close()
 
-    def _checked(self, token: int) -> int:
-        if not 0 <= token < self.runner.vocabulary:
-            raise OptionError("token id", expected=f"0 to {self.runner.vocabulary - 1}", found=str(token))
-        return int(token)
+    def _parts(self) -> tuple[Checkpoint, Architecture, Runner]:
+        if self._opened is None:
+            raise FerruleError("the model is closed", path=self.path, hint="Load it again")
+        return self._opened
+
+    def _token_ids(self, tokens: Sequence[int]) -> list[int]:
+        try:
+            ids = [operator.index(token) for token in tokens] if not isinstance(tokens, str | bytes) else None
+        except TypeError:
+            ids = None
+        if ids is None:
+            raise OptionError("no token ids", expected="whole numbers", found=repr(tokens)[:60])
+        vocabulary = self.runner.vocabulary
+        for token in ids:
+            if not 0 <= token < vocabulary:
+                raise OptionError("a token id is out of range", expected=f"0 to {vocabulary - 1}", found=str(token))
+        return ids
+
+
+def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise OptionError(f"{name} is unknown", expected=" or ".join(map(repr, choices)), found=repr(value))
+
+
+def _runnable(name: str | None) -> Target:
+    """The CPU target of that name, or the best one. Raises DeviceError where this processor cannot run it."""
+    if name is not None and name not in _core.targets():
+        reason = "this processor cannot run" if name in _core.all_targets() else "there is no"
+        raise DeviceError(f"{reason} target {name!r}", expected=" or ".join(_core.targets()))
+    return cpu_target(name)
+
+
+def _model_context(architecture: Architecture) -> int:
+    return architecture.config.integer("max_position_embeddings", 4096)
+
+
+def _mapped_bytes(checkpoint: Checkpoint) -> int:
+    return sum(tensor.data.nbytes for tensor in checkpoint.tensors.values())
+
+
+def _budget(
+    checkpoint: Checkpoint, architecture: Architecture, context: int | None, position_bytes: int
+) -> tuple[int, int]:
+    """(context of one text, positions that all texts together may keep), so that the cache fits into memory.
+
+    Weights are mapped, so memory need not hold them all: too large a model is slow, not impossible. The cache may take
+    what they leave, and at least a quarter of memory.
+    """
+    limit, memory, weights = _model_context(architecture), machine.memory_bytes(), _mapped_bytes(checkpoint)
+    if weights > memory:
+        warnings.warn(
+            f"{checkpoint.path.name} has {weights / 1e9:.1f} GB of weights, this machine {memory / 1e9:.1f} GB of "
+            "memory: every token will read weights from disk",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    fitting = max(memory - weights, memory // 4) // max(position_bytes, 1)
+    if context is None:
+        context = max(min(limit, fitting), 1)
+    else:
+        check_integer("context", context, 1, limit)
+    if context > fitting:
+        raise MemoryBudgetError(
+            f"a context of {context} does not fit into memory",
+            path=checkpoint.path,
+            expected=f"at most {fitting}, for this machine's {memory / 1e9:.1f} GB",
+            found=f"{weights / 1e9:.1f} GB of weights and {context * position_bytes / 1e9:.1f} GB of cache",
+            hint=f"Load with context={fitting} or less",
+        )
+    return context, min(max(context, _POOL_POSITIONS), fitting)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from typing import Any
 
 import click
@@ -9,25 +11,38 @@ import click
 from . import options
 
 
-@click.command()
+@click.command(short_help="Talk with a model.", epilog=options.MODEL_HELP)
 @click.argument("model", required=False)
-@click.option("--system", help="System message that opens the conversation.")
+@click.option("--system", metavar="TEXT", help="System message that opens the conversation.")
 @options.sampling
 @options.loading
 def chat(model: str | None, system: str | None, **rest: Any) -> None:
-    """Talk with MODEL, line by line; an empty line or Ctrl-D ends, Ctrl-C stops an answer."""
-    loading = {name: rest.pop(name) for name in ("device", "threads", "context", "target")}
+    """Talk with MODEL, line by line. An empty line or Ctrl-D ends the conversation, Ctrl-C an answer."""
     messages = [{"role": "system", "content": system}] if system else []
-    with options.load(model, **loading) as m:
+    with options.load(model, rest) as m:
+        chosen = options.given(rest)
         click.secho(f"{m.name}. An empty line ends the conversation.", dim=True, err=True)
-        while line := click.prompt(">", prompt_suffix=" ", default="", show_default=False):
+        while line := _read_line():
             messages.append({"role": "user", "content": line})
             answer = ""
             try:
-                for chunk in m.stream_chat(messages, **options.given(rest)):
+                for chunk in m.stream_chat(messages, **chosen):
                     click.echo(chunk.text, nl=False)
                     answer += chunk.text
             except KeyboardInterrupt:
-                click.secho(" [stopped]", dim=True, nl=False)
+                click.secho(" [stopped]", dim=True, nl=False, err=True)
             click.echo()
             messages.append({"role": "assistant", "content": answer})
+
+
+def _read_line() -> str:
+    """The user's next line; "" at the end."""
+    prompt = ""
+    if sys.stdin.isatty():
+        prompt = "> "
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401  # gives `input` line editing
+    try:
+        return input(prompt)
+    except EOFError:
+        return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -10,19 +11,55 @@ import click
 from . import options
 
 
-@click.command()
+@click.command(short_help="Show what a model is and needs.", epilog=options.MODEL_HELP)
 @click.argument("model", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print plain data.")
+@options.json_flag
 @options.loading
-def info(model: str | None, as_json: bool, **loading: Any) -> None:
-    """Show MODEL's architecture, weight formats, context, tokenizer, end tokens, template and memory needs."""
-    with options.load(model, **loading) as m:
+def info(model: str | None, as_json: bool, **rest: Any) -> None:
+    """Show MODEL's architecture, weight formats, context, tokenizer, end tokens, chat template and memory needs."""
+    with options.load(model, rest) as m:
         facts = m.info()
-    if as_json:
-        click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
-        return
-    width = max(map(len, facts))
-    for name, value in facts.items():
-        shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
-        shown = ", ".join(map(str, shown)) if isinstance(shown, list) else shown
-        click.echo(f"{name.replace('_', ' '):<{width}}  {'-' if shown is None else shown}")
+    click.echo(json.dumps(facts, indent=2, ensure_ascii=False) if as_json else as_text(facts))
+
+
+def as_text(facts: Mapping[str, Any]) -> str:
+    """The facts of `Model.info` as lines for people."""
+    context = f"{facts['context']:,} tokens"
+    if facts["context"] != facts["model_context"]:
+        context += f" (the model's limit: {facts['model_context']:,})"
+    weights, cache = facts["weight_bytes"], facts["cache_bytes_at_full_context"]
+    bos = "none" if facts["bos_token"] is None else f"{facts['bos_token']}, {'' if facts['adds_bos'] else 'not '}added"
+    rows = {
+        "model": facts["name"],
+        "file": f"{facts['path']} ({facts['container']})",
+        "architecture": f"{facts['architecture']}, {facts['layers']} layers, {_count(facts['parameters'])} parameters",
+        "weights": ", ".join(f"{n} {fmt}" for fmt, n in facts["weights"].items()) + " tensors",
+        "vocabulary": f"{facts['vocabulary']:,} tokens",
+        "context": context,
+        "tokenizer": facts["tokenizer"],
+        "first token": bos,
+        "end tokens": " ".join(facts["end_tokens"]) or "none",
+        "chat template": "none" if facts["chat_template"] is None else f"{len(facts['chat_template'])} characters",
+        "memory": f"{_size(weights + cache)}: {_size(weights)} weights (mapped), {_size(cache)} cache at full context",
+        "cache": f"{facts['kv_dtype']}, {_size(facts['cache_bytes_per_token'])} per token",
+        "runs on": f"{facts['device']} ({facts['target']}), {facts['threads']} threads",
+    }
+    width = max(map(len, rows))
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows.items())
+
+
+def _size(n_bytes: int) -> str:
+    return _scaled(n_bytes, ("bytes", "kB", "MB", "GB", "TB"))
+
+
+def _count(n: int) -> str:
+    return _scaled(n, ("", "thousand", "million", "billion", "trillion"))
+
+
+def _scaled(number: float, units: tuple[str, ...]) -> str:
+    """Three digits and the unit, each a thousand times the one before."""
+    power = 0
+    while number >= 999.5 and power < len(units) - 1:
+        number, power = number / 1000, power + 1
+    digits = 0 if power == 0 or number >= 100 else 1 if number >= 10 else 2
+    return f"{number:.{digits}f} {units[power]}".rstrip()

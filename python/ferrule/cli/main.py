@@ -25,7 +25,10 @@ for command in (run, chat, info, show_map):
 
 
 def main() -> None:
-    """Runs the command line; ferrule's own errors are printed without a traceback."""
+    """Runs the command line; ferrule's own errors are printed without a traceback.
+
+    Exit status: 1 after an error, 2 after wrong arguments, 130 after Ctrl-C.
+    """
     try:
         cli(standalone_mode=False)
     except FerruleError as error:
@@ -36,8 +39,5 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("\nInterrupted.", err=True)
+        click.echo("Interrupted.", err=True)
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(141)

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-if TYPE_CHECKING:
-    from ..model import Model
+from ..model import Model
+from ..model import load as load_model
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-MODEL_HELP = (
-    "A GGUF file, a Hugging Face directory, or a hub repository (org/name). Without one, an installed model package."
-)
+_LOADING = ("context", "threads", "target", "device", "kv_dtype", "revision")
+
+MODEL_HELP = """MODEL is a GGUF file, a Hugging Face directory or a hub model (org/name, org/name:Q4_K_M,
+org/name/file.gguf); without one, an installed model package is used."""
+
+json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+revision = click.option("--revision", metavar="NAME", help="Branch, tag or commit of a hub model.")
 
 
 def loading(command: F) -> F:
     """Adds the options of `ferrule.load`."""
+    types = click.Choice(["auto", "f16", "f32"])
+    devices = click.Choice(["auto", "cpu", "metal"])
     for option in (
-        click.option("--context", type=click.IntRange(1), help="Positions to keep at most; default: the model's."),
-        click.option("--threads", type=click.IntRange(1), help="CPU threads; default: the cores available."),
-        click.option("--target", help="CPU instruction set to force, such as avx2; default: the best there is."),
-        click.option("--device", type=click.Choice(["auto", "cpu", "metal"]), default="auto", show_default=True),
+        revision,
+        click.option("--kv-dtype", type=types, default="auto", help="Type of the cache."),
+        click.option("--device", type=devices, default="auto", help="Where to run."),
+        click.option("--target", metavar="NAME", help="CPU instruction set to force, such as avx2."),
+        _whole_number("--threads", 1, "CPU threads; default: the physical cores."),
+        _whole_number("--context", 1, "Most tokens of prompt and answer; default: the model's limit."),
     ):
         command = option(command)
     return command
@@ -32,27 +41,40 @@ def loading(command: F) -> F:
 def sampling(command: F) -> F:
     """Adds the options of generation; those not given keep the model's own defaults."""
     for option in (
-        click.option("--ignore-eos", is_flag=True, help="Do not stop at end-of-text tokens."),
-        click.option("--stop", multiple=True, help="Stop before this text; may be given several times."),
-        click.option("--seed", type=click.IntRange(0), help="The same seed gives the same text."),
-        click.option("--repetition-penalty", type=float, help="1 is none; larger makes repetition less likely."),
-        click.option("--min-p", type=float, help="Drop tokens less likely than this share of the likeliest one."),
-        click.option("--top-p", type=float, help="Keep the likeliest tokens that make up this probability."),
-        click.option("--top-k", type=int, help="Keep the k likeliest tokens; 0 keeps all."),
-        click.option("--temperature", type=float, help="0 always takes the likeliest token."),
-        click.option("-n", "--max-new-tokens", type=click.IntRange(1), help="Tokens to write at most.  [default: 256]"),
+        click.option("--ignore-eos", is_flag=True, help="Go on after end tokens."),
+        click.option("--stop", metavar="TEXT", multiple=True, help="Stop before this text; may be repeated."),
+        _whole_number("--seed", 0, "The same seed gives the same text."),
+        _number("--repetition-penalty", "1 is none; more makes repetition less likely."),
+        _number("--min-p", "Drop tokens less likely than this share of the likeliest one."),
+        _number("--top-p", "Keep the likeliest tokens that make up this probability."),
+        _whole_number("--top-k", 0, "Keep the K likeliest tokens; 0 keeps all.", metavar="K"),
+        _number("--temperature", "0 always takes the likeliest token."),
+        _whole_number("-n", 1, "Most tokens to write; default: 256.", long="--max-new-tokens"),
     ):
         command = option(command)
     return command
 
 
+def _whole_number(name: str, least: int, text: str, *, metavar: str = "N", long: str = "") -> Callable[[F], F]:
+    names = (name, long) if long else (name,)
+    return click.option(*names, type=click.IntRange(least), metavar=metavar, help=text)
+
+
+def _number(name: str, text: str) -> Callable[[F], F]:
+    return click.option(name, type=float, metavar="X", help=text)
+
+
+def load(model: str | None, options: dict[str, Any]) -> Model:
+    """Loads the named model, or an installed one, taking the options of loading out of `options`."""
+    chosen = {name: options.pop(name) for name in _LOADING}
+    return load_model(model, progress=show_progress(), **chosen)
+
+
+def show_progress() -> bool:
+    """Whether somebody is there to see progress."""
+    return sys.stderr.isatty()
+
+
 def given(options: dict[str, Any]) -> dict[str, Any]:
     """The generation options that the user gave."""
-    return {k: v for k, v in options.items() if v is not None and v != () and v is not False}
-
-
-def load(model: str | None, **options: Any) -> Model:
-    """Loads the named model, or an installed one, with progress on a terminal."""
-    import ferrule
-
-    return ferrule.load(model, progress=click.get_text_stream("stderr").isatty(), **options)
+    return {name: value for name, value in options.items() if value is not None and value != ()}

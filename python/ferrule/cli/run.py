@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -9,23 +10,34 @@ import click
 from . import options
 
 
-@click.command()
+@click.command(short_help="Continue a text, or answer it.", epilog=options.MODEL_HELP)
 @click.argument("prompt")
-@click.option("-m", "--model", help=options.MODEL_HELP)
-@click.option("--chat", "as_chat", is_flag=True, help="Send the prompt as a user's message through the chat template.")
+@click.option("-m", "--model", metavar="MODEL", help="The model; default: an installed model package.")
+@click.option("--chat", "as_chat", is_flag=True, help="Send PROMPT as a user's message through the chat template.")
 @options.sampling
 @options.loading
 def run(prompt: str, model: str | None, as_chat: bool, **rest: Any) -> None:
-    """Write a continuation of PROMPT ("-" reads it from standard input) to standard output."""
+    """Write PROMPT and its continuation, or with --chat the answer to it.
+
+    "-" reads PROMPT from standard input, without the line end that closes it.
+    """
     if prompt == "-":
-        prompt = click.get_text_stream("stdin").read()
-    loading = {name: rest.pop(name) for name in ("device", "threads", "context", "target")}
-    with options.load(model, **loading) as m:
-        if not as_chat:
+        prompt = _standard_input()
+    with options.load(model, rest) as m:
+        chosen = options.given(rest)
+        if as_chat:
+            stream = m.stream_chat([{"role": "user", "content": prompt}], **chosen)
+        else:
+            stream = m.stream(prompt, **chosen)
             click.echo(prompt, nl=False)
-        text = [{"role": "user", "content": prompt}] if as_chat else prompt
-        stream = m.stream_chat(text, **options.given(rest)) if isinstance(text, list) else m.stream(text, **options.given(rest))
         for chunk in stream:
             click.echo(chunk.text, nl=False)
         click.echo()
         click.secho(f"[{m.name}: {stream.timings}, {stream.finish_reason}]", dim=True, err=True)
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"standard input is not UTF-8: {error.reason} at byte {error.start}") from error

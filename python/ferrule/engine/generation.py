@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence as Seq
-from dataclasses import dataclass, field
+import weakref
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
 from typing import Literal
 
-from ..errors import ContextLengthError
-from ..tokenizer import Tokenizer
-from ..tokenizer.detokenizer import Detokenizer
+from ..errors import ContextLengthError, FerruleError
+from ..tokenizer import Detokenizer, Tokenizer
+from . import step_inputs
 from .kv_cache import Sequence
 from .runner import Runner
 from .sampling import GenerationOptions, Sampler
-from .step_inputs import Chunk as StepChunk
 from .stop_strings import StopStrings
 
 FinishReason = Literal["stop", "length"]
@@ -21,7 +22,10 @@ FinishReason = Literal["stop", "length"]
 
 @dataclass
 class Timings:
-    """Tokens and seconds of the two phases of a generation."""
+    """Tokens and seconds of the two phases of a generation; time that the reader of a stream takes does not count.
+
+    The first token comes out of the prompt's phase.
+    """
 
     prompt_tokens: int = 0
     prompt_seconds: float = 0.0
@@ -30,12 +34,12 @@ class Timings:
 
     @property
     def prompt_tokens_per_second(self) -> float:
-        """Speed of prefill."""
+        """Speed of prefill; 0 before its end."""
         return self.prompt_tokens / self.prompt_seconds if self.prompt_seconds else 0.0
 
     @property
     def tokens_per_second(self) -> float:
-        """Speed of decoding: the first token comes from prefill."""
+        """Speed of decoding; 0 before the second token."""
         return (self.generated_tokens - 1) / self.generation_seconds if self.generation_seconds else 0.0
 
     def __str__(self) -> str:
@@ -47,7 +51,7 @@ class Timings:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a stream: text that no later token changes, and the tokens read since the last piece."""
+    """A piece of a stream: text that no later token changes, and the tokens generated since the last piece."""
 
     text: str
     tokens: tuple[int, ...]
@@ -55,7 +59,11 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Completion:
-    """A finished generation. `tokens` are those generated, without the end token; `text` ends before a stop string."""
+    """A finished generation.
+
+    `tokens` are those generated, without the end token; `text` ends before a stop string. `finish_reason` is "stop"
+    after an end token or stop string, "length" at `max_new_tokens` or where the context is full.
+    """
 
     text: str
     tokens: tuple[int, ...]
@@ -64,95 +72,105 @@ class Completion:
     seed: int
 
 
-@dataclass(eq=False)
 class Stream(Iterator[Chunk]):
-    """Iterates over the chunks of one generation; after the last, `finish_reason` says why it ended."""
+    """Iterates over the chunks of one generation.
 
-    runner: Runner
-    tokenizer: Tokenizer
-    prompt: Seq[int]
-    options: GenerationOptions
-    context: int
-    finish_reason: FinishReason | None = None
-    timings: Timings = field(default_factory=Timings)
+    Its part of the cache is given back at the end, by `close`, after an error, and when the stream is dropped.
 
-    def __post_init__(self) -> None:
-        if not self.prompt:
-            raise ContextLengthError("the prompt is empty", expected="at least one token")
-        if len(self.prompt) >= self.context:
-            raise ContextLengthError(
-                "the prompt does not fit the context",
-                expected=f"fewer than {self.context} tokens",
-                found=str(len(self.prompt)),
-                hint="Shorten the prompt, or load with a larger context",
-            )
-        self._sampler = Sampler(self.options, self.runner.vocabulary)
+    Attributes:
+        finish_reason: why it ended (see Completion); None before that.
+        timings: so far.
+        seed: of the sampler, fresh where the options name none.
+    """
+
+    def __init__(
+        self, runner: Runner, tokenizer: Tokenizer, prompt: Seq[int], options: GenerationOptions, *, context: int
+    ) -> None:
+        check_length(prompt, context - 1)
+        self._runner = runner
+        self._sampler = Sampler(options, runner.vocabulary)
+        self._detokenizer = Detokenizer(tokenizer, prompt)
+        self._stop = StopStrings(tuple(options.stop))
+        self._end_ids = frozenset[int]() if options.ignore_eos else tokenizer.end_ids
+        self._history = list(prompt)
+        self._unread = list(prompt)  # tokens that the model has yet to see
+        self._limit = min(len(prompt) + options.max_new_tokens, context)
+        self._sequence = Sequence()
+        self._release = weakref.finalize(self, runner.cache.release, self._sequence)
+        self._release.atexit = False
         self.seed = self._sampler.seed
-        self._chunks = self._run()
+        self.finish_reason: FinishReason | None = None
+        self.timings = Timings(prompt_tokens=len(prompt))
 
     def __next__(self) -> Chunk:
-        return next(self._chunks)
+        if self.finish_reason or not self._release.alive:
+            raise StopIteration
+        text, tokens = "", list[int]()
+        try:
+            while not text and not self.finish_reason:
+                token = self._next_token()
+                if token is not None:
+                    tokens.append(token)
+                    text = self._stop.feed(self._detokenizer.feed(token))
+                    if len(self._history) == self._limit:
+                        self.finish_reason = "length"
+                if self.finish_reason:
+                    text += self._stop.feed(self._detokenizer.flush())
+                    text += self._stop.flush()
+                if self._stop.found:
+                    self.finish_reason = "stop"
+        except BaseException:
+            self.close()
+            raise
+        if self.finish_reason:
+            self.close()
+        if not text and not tokens:
+            raise StopIteration
+        return Chunk(text, tuple(tokens))
 
     def close(self) -> None:
-        """Ends the generation and gives its cache back."""
-        self._chunks.close()
+        """Ends the generation early; iterating yields nothing more."""
+        self._release()
 
     def result(self) -> Completion:
-        """Runs to the end and returns everything that was generated."""
+        """Runs to the end and returns what was not yielded before."""
         chunks = list(self)
-        assert self.finish_reason is not None
+        if self.finish_reason is None:
+            raise FerruleError("the stream was closed before its end")
         tokens = tuple(token for chunk in chunks for token in chunk.tokens)
         return Completion("".join(c.text for c in chunks), tokens, self.finish_reason, self.timings, self.seed)
 
-    def _run(self) -> Iterator[Chunk]:
-        detokenizer, stop = Detokenizer(self.tokenizer, self.prompt), StopStrings(self.options.stop)
-        held: list[int] = []  # tokens whose text is not safe to show yet
-        for token in self._tokens():
-            held.append(token)
-            text = stop.feed(detokenizer.feed(token))
-            if stop.found:
-                self.finish_reason = "stop"
-            if text or stop.found:
-                yield Chunk(text, tuple(held))
-                held = []
-            if stop.found:
-                return
-        text = stop.feed(detokenizer.flush())
-        text += stop.flush()
-        if stop.found:
-            self.finish_reason = "stop"
-        if text or held:
-            yield Chunk(text, tuple(held))
-
-    def _tokens(self) -> Iterator[int]:
-        sequence, history = Sequence(), list(self.prompt)
-        end_ids = frozenset() if self.options.ignore_eos else self.tokenizer.end_ids
+    def _next_token(self) -> int | None:
+        """Lets the model read what it has not seen and draws a token; None after an end token."""
         started = time.perf_counter()
-        try:
-            logits = self._prefill(sequence)
-            self.timings.prompt_tokens = len(self.prompt)
-            self.timings.prompt_seconds = time.perf_counter() - started
-            started = time.perf_counter()
-            while True:
-                token = self._sampler.sample(logits[0], history)
-                if token in end_ids:
-                    self.finish_reason = "stop"
-                    return
-                history.append(token)
-                self.timings.generated_tokens += 1
-                self.timings.generation_seconds = time.perf_counter() - started
-                yield token
-                if self.timings.generated_tokens >= self.options.max_new_tokens or len(history) >= self.context:
-                    self.finish_reason = "length"
-                    return
-                logits = self.runner.forward([StepChunk(sequence, [token])])
-        finally:
-            self.runner.cache.release(sequence)
+        size = self._runner.max_tokens
+        for begin in range(0, len(self._unread), size):
+            part = self._unread[begin : begin + size]
+            last = begin + size >= len(self._unread)
+            logits = self._runner.forward([step_inputs.Chunk(self._sequence, part, "last" if last else "none")])
+        token = self._sampler.sample(logits[0], self._history)
+        seconds = time.perf_counter() - started
+        if self.timings.prompt_seconds == 0:
+            self.timings.prompt_seconds = seconds
+        elif token not in self._end_ids:
+            self.timings.generation_seconds += seconds
+        if token in self._end_ids:
+            self.finish_reason = "stop"
+            return None
+        self.timings.generated_tokens += 1
+        self._history.append(token)
+        self._unread = [token]
+        return token
 
-    def _prefill(self, sequence: Sequence) -> object:
-        size = self.runner.max_tokens
-        for begin in range(0, len(self.prompt), size):
-            end = min(begin + size, len(self.prompt))
-            last = end == len(self.prompt)
-            logits = self.runner.forward([StepChunk(sequence, self.prompt[begin:end], "last" if last else "none")])
-        return logits
+
+def check_length(tokens: Seq[int], limit: int) -> None:
+    """Raises ContextLengthError for no tokens or more than `limit`."""
+    if not tokens:
+        raise ContextLengthError("the prompt is empty", expected="at least one token")
+    if len(tokens) > limit:
+        raise ContextLengthError(
+            "the prompt does not fit the context",
+            expected=f"at most {limit} tokens",
+            found=str(len(tokens)),
+            hint="Shorten it, or load the model with a larger context if it has one",
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 
@@ -25,7 +26,8 @@ class Sequence:
 class KVCache:
     """One pool of blocks for all layers: block b of every layer belongs to the same sequence.
 
-    Memory is reserved for `positions` and touched only as sequences fill it.
+    Memory is reserved for `positions` and touched only as sequences fill it. Raises MemoryBudgetError where the system
+    cannot reserve it.
     """
 
     def __init__(self, layers: Seq[CacheLayer], *, dtype: str, positions: int) -> None:
@@ -36,8 +38,11 @@ class KVCache:
         for layer in layers:
             self.offsets.append(total)
             total += self.n_blocks * block_bytes(layer, dtype)
-        self.bytes_per_position = sum(block_bytes(layer, dtype) for layer in layers) // BLOCK
-        self.memory = _core.Cache(total)
+        self.bytes_per_position = position_bytes(layers, dtype)
+        try:
+            self.memory = _core.Cache(total)
+        except RuntimeError as error:
+            raise MemoryBudgetError(f"the key/value cache: {error}", hint="Load with a smaller context") from error
         self._free = list(range(self.n_blocks - 1, -1, -1))
 
     def grow(self, sequence: Sequence, length: int) -> None:
@@ -54,10 +59,13 @@ class KVCache:
             sequence.blocks.append(self._free.pop())
 
     def release(self, sequence: Sequence) -> None:
-        """Takes the sequence's blocks back."""
-        self._free.extend(reversed(sequence.blocks))
-        sequence.blocks.clear()
-        sequence.length = 0
+        """Takes the sequence's blocks back; works after `close` too."""
+        blocks, sequence.blocks, sequence.length = sequence.blocks, [], 0
+        self._free.extend(reversed(blocks))
+
+    def close(self) -> None:
+        """Frees the memory."""
+        del self.memory
 
 
 def block_bytes(layer: CacheLayer, dtype: str) -> int:
@@ -65,7 +73,12 @@ def block_bytes(layer: CacheLayer, dtype: str) -> int:
     return BLOCK * layer.kv_heads * (layer.head_dim + layer.v_head_dim) * ELEMENT_BYTES[dtype]
 
 
+def position_bytes(layers: Iterable[CacheLayer], dtype: str) -> int:
+    """Bytes that all layers keep of one position."""
+    return sum(block_bytes(layer, dtype) for layer in layers) // BLOCK
+
+
 def cache_dtype(graph: Graph) -> str:
-    """"f16" for models with quantised weights, "f32" for float ones, whose results it would otherwise round."""
+    """The cache's type: f16 for models with quantised weights, f32 for float ones, whose results f16 would round."""
     matrices = (o for op in graph.ops for o in op.operands.values() if isinstance(o, Weight))
     return "f16" if any(FORMATS[matrix.format].block > 1 for matrix in matrices) else "f32"

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from ..errors import FerruleError
 from ..graph import CacheLayer, Graph, Input, Operand, Value, Weight
 from ..lowering import Plan, RowClass, lower
 from ..lowering.layout import row_bytes
@@ -34,13 +35,17 @@ class Runner:
         self._executor = _core.Executor(target.name, threads)
         self._programs: dict[tuple[RowClass, RowClass], tuple[Plan, _core.Program]] = {}
         self._lock = threading.Lock()
+        self._closed = False
 
     def forward(self, chunks: Seq[Chunk], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
         """Appends every chunk to its sequence and returns the wanted logits [rows, vocabulary], in order.
 
-        `out` receives them where given. At most `max_tokens` tokens in all.
+        `out` receives them where given. At most `max_tokens` tokens in all. The bits of a sequence's logits do not
+        depend on what else is in the step. Raises FerruleError after `close`, MemoryBudgetError when the cache is full.
         """
         with self._lock:
+            if self._closed:
+                raise FerruleError("the model is closed", hint="Load it again")
             for chunk in chunks:
                 self.cache.grow(chunk.sequence, chunk.sequence.length + len(chunk.tokens))
             step = step_inputs(chunks)
@@ -53,14 +58,21 @@ class Runner:
                 chunk.sequence.length += len(chunk.tokens)
         return out
 
+    def close(self) -> None:
+        """Waits for the step in progress and lets go of weights, cache and threads."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._programs.clear()
+                self.cache.close()
+                del self.graph, self._executor
+
     def _class(self, rows: int) -> RowClass:
         return "few_rows" if rows <= self.target.few_rows else "many_rows"
 
     def _program(self, tokens: RowClass, logits: RowClass) -> tuple[Plan, _core.Program]:
         if (tokens, logits) not in self._programs:
-            plan = lower(
-                self.graph, self.target, tokens, logits=logits, kv_dtype=self.cache.dtype, fuse=self._fuse
-            )
+            plan = lower(self.graph, self.target, tokens, logits=logits, kv_dtype=self.cache.dtype, fuse=self._fuse)
             self._programs[tokens, logits] = plan, compile_plan(plan, self._executor, self.cache)
         return self._programs[tokens, logits]
 
@@ -82,10 +94,12 @@ def compile_plan(plan: Plan, executor: _core.Executor, cache: KVCache) -> _core.
             case CacheLayer():
                 end = cache.offsets[o.index + 1] if o.index + 1 < len(cache.offsets) else cache.memory.bytes
                 return "cache", 0, cache.offsets[o.index], end - cache.offsets[o.index]
+            case Value() if o is plan.graph.output:
+                return "output", 0, 0, 0
             case Value():
-                if o is plan.graph.output:
-                    return "output", 0, 0, 0
                 return "arena", 0, plan.offsets[o], row_bytes(o) * plan.max_dims[str(o.shape[0])]
+            case _:
+                raise AssertionError(f"no kernel takes {type(o).__name__}")
 
     def launch(step: Launch) -> tuple[Any, ...]:
         operands = [operand(step.operands.get(name)) for name, _, _ in signatures[step.op][2]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -54,18 +54,18 @@ class GenerationOptions:
     ignore_eos: bool = False
 
     def __post_init__(self) -> None:
-        _check_integer("max_new_tokens", self.max_new_tokens, 1, 2**31 - 1)
+        check_integer("max_new_tokens", self.max_new_tokens, 1, 2**31 - 1)
         _check_number("temperature", self.temperature, "a number from 0 up", lambda x: x >= 0)
-        _check_integer("top_k", self.top_k, 0, 2**31 - 1)
+        check_integer("top_k", self.top_k, 0, 2**31 - 1)
         _check_number("top_p", self.top_p, "a number from 0 to 1", lambda x: 0 <= x <= 1)
         _check_number("min_p", self.min_p, "a number from 0 to 1", lambda x: 0 <= x <= 1)
         _check_number("repetition_penalty", self.repetition_penalty, "a number above 0", lambda x: x > 0)
         if self.seed is not None:
-            _check_integer("seed", self.seed, 0, 2**64 - 1)
-        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
-        if not all(isinstance(text, str) and text for text in stop):
+            check_integer("seed", self.seed, 0, 2**64 - 1)
+        stop = (self.stop,) if isinstance(self.stop, str) else self.stop
+        if not isinstance(stop, Collection) or not all(isinstance(text, str) and text for text in stop):
             raise _out_of_range("stop", self.stop, "a text or texts, none empty")
-        object.__setattr__(self, "stop", stop)
+        object.__setattr__(self, "stop", tuple(stop))
         if not isinstance(self.ignore_eos, bool):
             raise _out_of_range("ignore_eos", self.ignore_eos, "True or False")
 
@@ -102,7 +102,8 @@ class GenerationOptions:
         return cls(**options)
 
 
-def _check_integer(name: str, value: object, low: int, high: int) -> None:
+def check_integer(name: str, value: object, low: int, high: int) -> None:
+    """Raises OptionError for anything but a whole number in the range."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
         raise _out_of_range(name, value, f"a whole number from {low} to {high}")
 

@@ -35,7 +35,8 @@ class StepInputs:
 
 def step_inputs(chunks: Seq[Chunk]) -> StepInputs:
     """Lays the chunks' tokens side by side. The sequences must own blocks for their new length already."""
-    positions, slots, rows, spans, table = [], [], [], [], []
+    positions, slots, spans, table = [], [], [], []
+    rows: list[int] = []
     row = block = 0
     for chunk in chunks:
         n, begin = len(chunk.tokens), chunk.sequence.length
