@@ -11,7 +11,7 @@ from ..graph import CacheLayer, Graph, Value, Weight
 from . import blocks
 from .config import Config
 from .gemma3 import layer_rotation
-from .gemma4 import attention, per_layer_inputs
+from .gemma4 import attention
 from .weights import Weights
 
 MODEL_TYPES = ("gemma3n_text", "gemma3n")
@@ -24,6 +24,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     """Records the forward pass."""
     hidden, heads, layers = c.integer("hidden_size"), blocks.Heads.read(c), c.integer("num_hidden_layers")
     norm, n, active = blocks.Norm(c.number("rms_norm_eps", 1e-6)), c.integer("altup_num_inputs", 4), 0
+    activation = c.choice("hidden_activation", blocks.ACTIVATIONS, "gelu_pytorch_tanh")
     c.expect("attention_bias", False)
     c.expect("altup_active_idx", active)
     c.expect("altup_correct_scale", True)
@@ -35,8 +36,10 @@ def build(g: Graph, c: Config, w: Weights) -> None:
 
     embedding = w.matrix("model.embed_tokens.weight", c.integer("vocab_size"), hidden)
     x = g.embedding(embedding, scale=math.sqrt(hidden))
-    per_layer = per_layer_inputs(g, x, c, w.at("model"), layers)
-    assert per_layer is not None
+    small, vocabulary = c.integer("hidden_size_per_layer_input"), c.integer("vocab_size_per_layer_input")
+    per_layer = blocks.per_layer_inputs(
+        g, x, w.at("model"), layers=layers, width=small, vocabulary=vocabulary, norm=norm
+    )
     with g.stage("streams"):
         projections = stacked(w, "model.altup_projections", n - 1, hidden)
         streams = [x, *(at_magnitude(g, x, x, projection) for projection in projections)]
@@ -56,11 +59,13 @@ def build(g: Graph, c: Config, w: Weights) -> None:
             with g.stage("attention residual"):
                 x = g.scale(g.add(h, side), math.sqrt(0.5))
             h = norm(g, x, layer, "pre_feedforward_layernorm", stage="ffn norm")
-            h = feed_forward(g, h, c, layer.at("mlp"), i)
+            h = feed_forward(g, h, c, layer.at("mlp"), activation, i)
             h = norm(g, h, layer, "post_feedforward_layernorm", stage="ffn post norm")
             x = blocks.residual(g, x, h, "ffn residual")
             streams = corrected(g, streams, x, altup, norm)
-            h = per_layer_update(g, streams[active], per_layer, i, c, layer, norm)
+            with g.stage("per-layer gate"):
+                x = g.scale_columns(streams[active], altup.vector("correct_output_scale", hidden))
+            h = blocks.per_layer_update(g, x, per_layer, layer, layer=i, width=small, activation=activation, norm=norm)
             streams = [streams[0], *(blocks.residual(g, s, h, "per-layer residual") for s in streams[1:])]
     with g.stage("streams"):
         x = streams[0]
@@ -122,11 +127,10 @@ def low_rank(g: Graph, x: Value, c: Config, w: Weights, norm: blocks.Norm) -> Va
         return norm(g, blocks.linear(g, h, w, "linear_right", x.width), w, "post_laurel_norm")
 
 
-def feed_forward(g: Graph, x: Value, c: Config, w: Weights, layer: int) -> Value:
+def feed_forward(g: Graph, x: Value, c: Config, w: Weights, activation: str, layer: int) -> Value:
     """A gated FFN that in some layers keeps only the largest values of its gate."""
     widths = c["intermediate_size"]
     width = widths[layer] if isinstance(widths, list) else widths
-    activation = c.choice("hidden_activation", blocks.ACTIVATIONS, "gelu_pytorch_tanh")
     with g.stage("ffn gate, up"):
         gate, up = blocks.linear(g, x, w, "gate_proj", width), blocks.linear(g, x, w, "up_proj", width)
     with g.stage("ffn activation"):
@@ -145,16 +149,3 @@ def cutoff(c: Config, layer: int) -> float:
     pattern = c.get("activation_sparsity_pattern", 0.0)
     share = pattern[layer] if isinstance(pattern, list) else pattern
     return NormalDist().inv_cdf(share) if share > 0 else -math.inf
-
-
-def per_layer_update(g: Graph, x: Value, per_layer: Value, i: int, c: Config, w: Weights, norm: blocks.Norm) -> Value:
-    """What layer i makes of its part of the per-layer inputs, gated by the scaled active stream."""
-    width = c.integer("hidden_size_per_layer_input")
-    activation = c.choice("hidden_activation", blocks.ACTIVATIONS, "gelu_pytorch_tanh")
-    with g.stage("per-layer gate"):
-        scaled = g.scale_columns(x, w.vector("altup.correct_output_scale", x.width))
-        gate = blocks.linear(g, scaled, w, "per_layer_input_gate", width)
-        mixed = g.gated_activation(gate, g.take_columns(per_layer, i * width, width), activation)
-    with g.stage("per-layer projection"):
-        mixed = blocks.linear(g, mixed, w, "per_layer_projection", x.width)
-    return norm(g, mixed, w, "post_per_layer_input_norm", stage="per-layer norm")

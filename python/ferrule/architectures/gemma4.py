@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
-
 from ..graph import CacheLayer, Graph, Value
 from . import blocks
 from .config import Config
@@ -25,6 +23,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     """Records the forward pass."""
     hidden, layers = c.integer("hidden_size"), c.integer("num_hidden_layers")
     norm = blocks.Norm(c.number("rms_norm_eps", 1e-6))
+    activation = c.choice("hidden_activation", blocks.ACTIVATIONS, "gelu_pytorch_tanh")
     c.expect("attention_bias", False)
     if c.get("use_bidirectional_attention") != "vision":  # images only, and there are none in text
         c.expect("use_bidirectional_attention", None)
@@ -41,7 +40,12 @@ def build(g: Graph, c: Config, w: Weights) -> None:
 
     embedding = w.matrix("model.embed_tokens.weight", c.integer("vocab_size"), hidden)
     x = g.embedding(embedding, scale=math.sqrt(hidden))
-    per_layer = per_layer_inputs(g, x, c, w.at("model"), layers)
+    small, per_layer = c.integer("hidden_size_per_layer_input", 0), None
+    vocabulary = c.integer("vocab_size_per_layer_input", 0)
+    if small:
+        per_layer = blocks.per_layer_inputs(
+            g, x, w.at("model"), layers=layers, width=small, vocabulary=vocabulary, norm=norm
+        )
     caches: dict[str, CacheLayer] = {}
     for i, kind in enumerate(types):
         layer, shared = w.at(f"model.layers.{i}"), i >= first_shared
@@ -52,10 +56,12 @@ def build(g: Graph, c: Config, w: Weights) -> None:
             h = norm(g, h, layer, "post_attention_layernorm", stage="attention post norm")
             x = blocks.residual(g, x, h, "attention residual")
             width = 2 * ffn if wide and shared else ffn
-            h = feed_forward(g, x, c, layer, norm, width=width, has_experts=has_experts)
+            h = feed_forward(g, x, c, layer, norm, activation, width=width, has_experts=has_experts)
             x = blocks.residual(g, x, h, "ffn residual")
             if per_layer is not None:
-                h = per_layer_update(g, x, per_layer, i, c, layer, norm)
+                h = blocks.per_layer_update(
+                    g, x, per_layer, layer, layer=i, width=small, activation=activation, norm=norm
+                )
                 x = blocks.residual(g, x, h, "per-layer residual")
             with g.stage("layer scalar"):
                 x = g.scale(x, layer.scalar("layer_scalar"))
@@ -123,10 +129,17 @@ def attention(
 
 
 def feed_forward(
-    g: Graph, x: Value, c: Config, w: Weights, norm: blocks.Norm, *, width: int, has_experts: bool
+    g: Graph,
+    x: Value,
+    c: Config,
+    w: Weights,
+    norm: blocks.Norm,
+    activation: str,
+    *,
+    width: int,
+    has_experts: bool,
 ) -> Value:
     """The dense FFN and, beside it, experts whose router sees the residual stream itself."""
-    activation = c.choice("hidden_activation", blocks.ACTIVATIONS, "gelu_pytorch_tanh")
     h = norm(g, x, w, "pre_feedforward_layernorm", stage="ffn norm")
     h = blocks.gated_ffn(g, h, w.at("mlp"), width=width, activation=activation)
     if has_experts:
@@ -154,31 +167,3 @@ def feed_forward(
         e = norm(g, e, w, "post_feedforward_layernorm_2", stage="experts post norm")
         h = blocks.residual(g, h, e, "expert sum")
     return norm(g, h, w, "post_feedforward_layernorm", stage="ffn post norm")
-
-
-def per_layer_inputs(g: Graph, x: Value, c: Config, w: Weights, layers: int) -> Value | None:
-    """A small embedding of each token for each layer [tokens, layers * width], mixed with a projection of x."""
-    width = c.integer("hidden_size_per_layer_input", 0)
-    vocabulary = c.integer("vocab_size_per_layer_input", 0)
-    if not width:
-        return None
-    with g.stage("per-layer inputs"):
-        table = w.matrix("embed_tokens_per_layer.weight", vocabulary, layers * width)
-        tokens = g.embedding(table, scale=math.sqrt(width))
-        context = blocks.linear(g, x, w, "per_layer_model_projection", layers * width)
-        context = g.scale(context, x.width**-0.5)
-        norm = blocks.Norm(c.number("rms_norm_eps", 1e-6))
-        context = norm(g, context, w, "per_layer_projection_norm", groups=layers)
-        return g.scale(g.add(tokens, context), np.sqrt(0.5))
-
-
-def per_layer_update(g: Graph, x: Value, per_layer: Value, i: int, c: Config, w: Weights, norm: blocks.Norm) -> Value:
-    """What layer i makes of its part of the per-layer inputs, gated by the stream."""
-    width = c.integer("hidden_size_per_layer_input")
-    activation = c.choice("hidden_activation", blocks.ACTIVATIONS, "gelu_pytorch_tanh")
-    with g.stage("per-layer gate"):
-        gate = blocks.linear(g, x, w, "per_layer_input_gate", width)
-        mixed = g.gated_activation(gate, g.take_columns(per_layer, i * width, width), activation)
-    with g.stage("per-layer projection"):
-        mixed = blocks.linear(g, mixed, w, "per_layer_projection", x.width)
-    return norm(g, mixed, w, "post_per_layer_input_norm", stage="per-layer norm")

@@ -9,12 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from .base import StoredTensor
-
-Config = dict[str, Any]
-Tensors = Mapping[str, StoredTensor]
+from . import gguf_adjust as adjust
+from .gguf_adjust import Config, Tensors
 
 
 @dataclass(frozen=True)
@@ -156,241 +152,6 @@ _GRANITE_KEYS = {
     "logit_scale": "logits_scaling",
     "expert_shared_feed_forward_length": "shared_intermediate_size",
 }
-
-
-def _exists(tensors: Tensors, name: str) -> bool:
-    return any(tensor.endswith(name) for tensor in tensors)
-
-
-def _drop(config: Config, *keys: str) -> None:
-    for key in keys:
-        config.pop(key, None)
-
-
-def _llama(config: Config, tensors: Tensors) -> None:
-    if config.get("num_local_experts"):
-        config["model_type"] = "mixtral"
-    else:
-        _drop(config, "num_local_experts", "num_experts_per_tok")
-
-
-def _sharpened(config: Config, tensors: Tensors) -> None:
-    scaling = config.setdefault("rope_scaling", {"rope_type": "default"})
-    if (beta := config.pop("temperature_scale", None)) is not None:
-        scaling["llama_4_scaling_beta"] = beta
-    _score_factor(config, "yarn_log_multiplier", 1.0)
-
-
-def _score_factor(config: Config, key: str, unit: float) -> None:
-    """YaRN's factor on scores, stored in units of its own; it makes the one on angles 1."""
-    if (stored := config.pop(key, None)) is not None:
-        config["rope_scaling"] |= {"mscale": stored / unit, "mscale_all_dim": stored / unit}
-
-
-def _sections(config: Config, tensors: Tensors) -> None:
-    sections = [n for n in config.pop("mrope_section") if n]
-    config["rope_scaling"] = {"rope_type": "default", "mrope_section": sections}
-    if config["model_type"] not in ("qwen2", "qwen2_vl"):
-        config["rope_scaling"]["mrope_interleaved"] = True
-
-
-def _query_scale_of_27b(config: Config, tensors: Tensors) -> None:
-    """The largest Gemma 2 and 3, known by their layers, scale by the hidden size per head."""
-    if config["num_hidden_layers"] in (46, 62):
-        config["query_pre_attn_scalar"] = config["hidden_size"] // config["num_attention_heads"]
-
-
-def _gemma4(config: Config, tensors: Tensors) -> None:
-    layers = config["num_hidden_layers"]
-    kv, widths = config.pop("num_key_value_heads"), config["intermediate_size"]
-    kv = kv if isinstance(kv, list) else [kv] * layers
-    types = config["layer_types"]
-    windowed = [i for i, kind in enumerate(types) if kind == "sliding_attention"]
-    wide, narrow = config.pop("head_dim"), config.pop("head_dim_swa")
-    config |= {"head_dim": narrow, "num_key_value_heads": kv[windowed[0]] if windowed else kv[0]}
-    config["per_layer_config"] = {
-        str(i): {"head_dim": wide, "num_key_value_heads": kv[i]} for i in range(layers) if i not in windowed
-    }
-    config["rope_parameters"] = {
-        "full_attention": {"rope_theta": config.pop("rope_theta")},
-        "sliding_attention": {"rope_theta": config.pop("rope_local_base_freq", 10000.0)},
-    }
-    _drop(config, "partial_rotary_factor")
-    if isinstance(widths, list):
-        config |= {"intermediate_size": widths[0], "use_double_wide_mlp": widths[-1] == 2 * widths[0]}
-    if config.get("num_experts"):
-        config["enable_moe_block"] = True
-    _per_layer_inputs(config, tensors)
-
-
-def _per_layer_inputs(config: Config, tensors: Tensors) -> None:
-    if table := tensors.get("model.embed_tokens_per_layer.weight"):
-        config["vocab_size_per_layer_input"] = table.shape[0]
-    if low_rank := tensors.get("model.layers.0.laurel.linear_left.weight"):
-        config["laurel_rank"] = low_rank.shape[0]
-
-
-def _latent(config: Config, tensors: Tensors) -> None:
-    """Sizes of latent attention: older files give them as those of heads."""
-    heads, rotated = config["num_attention_heads"], config["qk_rope_head_dim"]
-    old = {key: config.pop(key, None) for key in ("key_length", "value_length")}
-    config["qk_nope_head_dim"] = config.pop("key_length_mla", None) or old["key_length"]
-    config["qk_nope_head_dim"] -= rotated
-    value = config.pop("value_length_mla", None) or old["value_length"]
-    output = tensors.get("model.layers.0.self_attn.o_proj.weight")
-    config["v_head_dim"] = value or (output.shape[1] // heads if output else None)
-    _drop(config, "num_key_value_heads", "head_dim", "partial_rotary_factor")
-
-
-def _deepseek(config: Config, tensors: Tensors) -> None:
-    _latent(config, tensors)
-    _routed(config, tensors)
-    has_bias = _exists(tensors, "gate.e_score_correction_bias")
-    limited = config.get("n_group", 1) > 1
-    config["topk_method"] = "noaux_tc" if has_bias else "group_limited_greedy" if limited else "greedy"
-    _score_factor(config, "yarn_log_multiplier", 0.1)
-
-
-def _indexed(config: Config, tensors: Tensors) -> None:
-    _deepseek(config, tensors)
-    if (types := config.get("indexer_types")) is not None:
-        types = types if isinstance(types, list) else [types] * config["num_hidden_layers"]
-        config["indexer_types"] = ["full" if yes else "shared" for yes in types]
-
-
-def _routed(config: Config, tensors: Tensors) -> None:
-    """Layers that predict further tokens are counted among the layers."""
-    config["num_hidden_layers"] -= config.get("num_nextn_predict_layers", 0)
-
-
-def _longrope(config: Config, tensors: Tensors) -> None:
-    """The rule of Phi's long contexts, whose factors are tensors."""
-    original, scale = config.pop("original_context_length", None), config.pop("attn_factor", None)
-    factors = [tensors.get(f"rope_factors_{kind}.weight") for kind in ("short", "long")]
-    if all(factors):
-        short, long = (np.asarray(f.data).view(np.float32).tolist() for f in factors if f)
-        rule: Config = {"rope_type": "longrope", "short_factor": short, "long_factor": long}
-        rule["original_max_position_embeddings"] = original
-        config["rope_scaling"] = {**rule, **({"attention_factor": scale} if scale else {})}
-
-
-def _hybrid(config: Config, names: tuple[str, str]) -> list[str]:
-    """Layer types by which layers have key/value heads; the config keeps their number."""
-    kv = config["num_key_value_heads"]
-    kv = kv if isinstance(kv, list) else [kv] * config["num_hidden_layers"]
-    config["num_key_value_heads"] = max(kv)
-    return [names[n > 0] for n in kv]
-
-
-def _granite(config: Config, tensors: Tensors) -> None:
-    if not config.get("num_local_experts"):
-        _drop(config, "num_local_experts", "num_experts_per_tok", "shared_intermediate_size")
-
-
-def _granite_hybrid(config: Config, tensors: Tensors) -> None:
-    config["layer_types"] = _hybrid(config, ("mamba", "attention"))
-    inner = config.pop("ssm_inner_size")
-    config["mamba_d_head"] = inner // config["mamba_n_heads"]
-    config["position_embedding_type"] = "rope" if config.pop("rope_finetuned", False) else "nope"
-
-
-def _falcon(config: Config, tensors: Tensors) -> None:
-    kv, two_norms = config.pop("num_key_value_heads"), _exists(tensors, "ln_attn.weight")
-    _drop(config, "head_dim")
-    new = two_norms or kv not in (1, config["num_attention_heads"])
-    config |= {"num_kv_heads": kv, "multi_query": kv == 1, "new_decoder_architecture": new}
-    config |= {"num_ln_in_parallel_attn": 2 if two_norms else 1} if new else {}
-
-
-def _mpt(config: Config, tensors: Tensors) -> None:
-    config["attn_config"] = {key: config.pop(key) for key in ("clip_qkv", "alibi_bias_max") if key in config}
-
-
-def _bigcode(config: Config, tensors: Tensors) -> None:
-    config["multi_query"] = config.pop("num_key_value_heads", 1) == 1
-
-
-def _llama4(config: Config, tensors: Tensors) -> None:
-    """Queries and keys are normalised but in the largest model."""
-    config["use_qk_norm"] = (config["num_hidden_layers"], config["num_local_experts"]) != (48, 128)
-    config["intermediate_size_mlp"] = config["intermediate_size"]
-    config["intermediate_size"] = config.pop("moe_intermediate_size")
-
-
-def _gpt_oss(config: Config, tensors: Tensors) -> None:
-    """The range that YaRN interpolates is not rounded in any published model, which files do not say."""
-    _widths_of_experts(config, tensors)
-    config["rope_scaling"]["truncate"] = False
-
-
-def _cohere(config: Config, tensors: Tensors) -> None:
-    config["use_qk_norm"] = _exists(tensors, "q_norm.weight")
-
-
-def _stablelm(config: Config, tensors: Tensors) -> None:
-    config["qk_layernorm"] = _exists(tensors, "q_layernorm.weight")
-
-
-def _widths_of_experts(config: Config, tensors: Tensors) -> None:
-    config["intermediate_size"] = config.pop("moe_intermediate_size", config["intermediate_size"])
-
-
-def _mamba(config: Config, tensors: Tensors) -> None:
-    _drop(config, "num_attention_heads", "num_key_value_heads")
-    if config.pop("ssm_dt_b_c_rms", False):
-        config["mixer_rms_eps"] = 1e-6
-
-
-def _mamba2(config: Config, tensors: Tensors) -> None:
-    _drop(config, "num_attention_heads", "num_key_value_heads", "intermediate_size")
-    config["head_dim"] = config.pop("ssm_inner_size") // config["num_heads"]
-
-
-def _nemotron_h(config: Config, tensors: Tensors) -> None:
-    kinds = _hybrid(config, ("mamba", "attention"))
-    widths = config["intermediate_size"]
-    widths = widths if isinstance(widths, list) else [widths] * len(kinds)
-    ffn = "moe" if config.get("n_routed_experts") else "mlp"
-    config["layers_block_type"] = [ffn if n else kind for n, kind in zip(widths, kinds, strict=True)]
-    config["intermediate_size"] = max(widths)
-    config["mamba_head_dim"] = config.pop("ssm_inner_size") // config["mamba_num_heads"]
-    _drop(config, "partial_rotary_factor")
-
-
-def _jamba(config: Config, tensors: Tensors) -> None:
-    kinds = _hybrid(config, ("mamba", "attention"))
-    sparse = [_exists(tensors, f"layers.{i}.feed_forward.router.weight") for i in range(len(kinds))]
-    for name, chosen in (("attn", [kind == "attention" for kind in kinds]), ("expert", sparse)):
-        where = [i for i, yes in enumerate(chosen) if yes] or [len(chosen)]
-        config[f"{name}_layer_offset"] = where[0]
-        config[f"{name}_layer_period"] = where[1] - where[0] if len(where) > 1 else len(chosen) + 1
-    config["mamba_expand"] = config.pop("ssm_inner_size") // config["hidden_size"]
-
-
-def _falcon_h1(config: Config, tensors: Tensors) -> None:
-    """Multipliers are part of the weights."""
-    config["mamba_d_ssm"] = config.pop("ssm_inner_size")
-
-
-def _lfm2(config: Config, tensors: Tensors) -> None:
-    config["layer_types"] = _hybrid(config, ("conv", "full_attention"))
-    if not config.get("num_experts"):
-        _drop(config, "num_experts", "num_experts_per_tok")
-
-
-def _delta_net(config: Config, tensors: Tensors) -> None:
-    recurrent = config.pop("recurrent_layers", None)
-    if recurrent is not None:
-        config["layer_types"] = ["linear_attention" if yes else "full_attention" for yes in recurrent]
-    config["linear_value_head_dim"] = config.pop("ssm_inner_size") // config["linear_num_value_heads"]
-    if "mrope_section" in config:
-        _sections(config, tensors)
-
-
-def _kimi_linear(config: Config, tensors: Tensors) -> None:
-    config["layer_types"] = _hybrid(config, ("linear_attention", "full_attention"))
-    config["linear_num_heads"] = config["num_attention_heads"]
-    _latent(config, tensors)
 
 
 _LATENT_KEYS = {
@@ -558,12 +319,12 @@ _NEMOTRON_H = Family(
         "ssm.time_step_rank": "mamba_num_heads",
         **_INNER,
     },
-    adjust=_nemotron_h,
+    adjust=adjust.nemotron_h,
 )
 
 FAMILIES = {
     "llama": Family(  # also Mistral, Mixtral and SmolLM: converters write one architecture for all
-        "llama", tensors=_MIXTRAL_EXPERTS, keys=_LOCAL_EXPERTS, required=_DENSE, adjust=_llama
+        "llama", tensors=_MIXTRAL_EXPERTS, keys=_LOCAL_EXPERTS, required=_DENSE, adjust=adjust.llama
     ),
     "mistral3": Family(
         "ministral3",
@@ -571,30 +332,30 @@ FAMILIES = {
             "attention.temperature_scale": "temperature_scale",
             "rope.scaling.yarn_log_multiplier": "yarn_log_multiplier",
         },
-        adjust=_sharpened,
+        adjust=adjust.sharpened,
     ),
     "arcee": Family("arcee", config={"hidden_act": "relu2"}),
     "seed_oss": Family("seed_oss", tensors=_NORM_BEFORE_FFN),
     "qwen2": Family("qwen2", required=_DENSE),
-    "qwen2vl": Family("qwen2_vl", keys={"rope.dimension_sections": "mrope_section"}, adjust=_sections),
+    "qwen2vl": Family("qwen2_vl", keys={"rope.dimension_sections": "mrope_section"}, adjust=adjust.sections),
     "qwen3": Family("qwen3", required=_DENSE),
-    "qwen3vl": Family("qwen3_vl", keys=_QWEN3_VL, adjust=_sections),
+    "qwen3vl": Family("qwen3_vl", keys=_QWEN3_VL, adjust=adjust.sections),
     "qwen2moe": Family("qwen2_moe", tensors=_SHARED_EXPERT, keys=_QWEN_EXPERTS),
     "qwen3moe": Family("qwen3_moe", keys=_QWEN_EXPERTS, config={"norm_topk_prob": True}),
     "qwen3vlmoe": Family(
-        "qwen3_vl_moe", keys={**_QWEN_EXPERTS, **_QWEN3_VL}, config={"norm_topk_prob": True}, adjust=_sections
+        "qwen3_vl_moe", keys={**_QWEN_EXPERTS, **_QWEN3_VL}, config={"norm_topk_prob": True}, adjust=adjust.sections
     ),
-    "qwen3next": Family("qwen3_next", tensors=_DELTA_NET, keys=_LINEAR_KEYS, adjust=_delta_net),
-    "qwen35": Family("qwen3_5", tensors=_DELTA_NET, keys=_LINEAR_KEYS, adjust=_delta_net),
-    "qwen35moe": Family("qwen3_5_moe", tensors=_DELTA_NET, keys=_LINEAR_KEYS, adjust=_delta_net),
+    "qwen3next": Family("qwen3_next", tensors=_DELTA_NET, keys=_LINEAR_KEYS, adjust=adjust.delta_net),
+    "qwen35": Family("qwen3_5", tensors=_DELTA_NET, keys=_LINEAR_KEYS, adjust=adjust.delta_net),
+    "qwen35moe": Family("qwen3_5_moe", tensors=_DELTA_NET, keys=_LINEAR_KEYS, adjust=adjust.delta_net),
     "gemma": Family("gemma"),
-    "gemma2": Family("gemma2", tensors=_SANDWICH, adjust=_query_scale_of_27b),
+    "gemma2": Family("gemma2", tensors=_SANDWICH, adjust=adjust.query_scale_of_27b),
     "gemma3": Family(
         "gemma3_text",
         tensors=_SANDWICH,
         required=_DENSE,
         without={"attention.sliding_window": {"sliding_window_pattern": 1}},
-        adjust=_query_scale_of_27b,
+        adjust=adjust.query_scale_of_27b,
     ),
     "gemma3n": Family(
         "gemma3n_text",
@@ -624,7 +385,7 @@ FAMILIES = {
             "attention.shared_kv_layers": "num_kv_shared_layers",
             "embedding_length_per_layer_input": "hidden_size_per_layer_input",
         },
-        adjust=_per_layer_inputs,
+        adjust=adjust.per_layer_inputs,
     ),
     "gemma4": Family(
         "gemma4_text",
@@ -658,9 +419,11 @@ FAMILIES = {
             "attention.shared_kv_layers": "num_kv_shared_layers",
             "embedding_length_per_layer_input": "hidden_size_per_layer_input",
         },
-        adjust=_gemma4,
+        adjust=adjust.gemma4,
     ),
-    "granite": Family("granite", keys={**_GRANITE_KEYS, **_NO_SSM}, adjust=_granite),  # also hybrids without experts
+    "granite": Family(
+        "granite", keys={**_GRANITE_KEYS, **_NO_SSM}, adjust=adjust.granite
+    ),  # also hybrids without experts
     "granitemoe": Family("granitemoe", tensors=_GRANITE_TENSORS, keys=_GRANITE_KEYS),
     "granitehybrid": Family(
         "granitemoehybrid",
@@ -674,7 +437,7 @@ FAMILIES = {
             **_INNER,
             "rope.scaling.finetuned": "rope_finetuned",
         },
-        adjust=_granite_hybrid,
+        adjust=adjust.granite_hybrid,
     ),
     "olmo": Family("olmo", keys={"attention.clamp_kqv": "clip_qkv", "attention.layer_norm_epsilon": ""}),
     "olmo2": Family("olmo2", tensors=_POST_NORMS, keys={"rope.freq_base_swa": ""}),  # also OLMo 3
@@ -691,9 +454,9 @@ FAMILIES = {
         "phi3",
         tensors=_under(_LAYER, {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}),
         keys=_PHI3_KEYS,
-        adjust=_longrope,
+        adjust=adjust.longrope,
     ),
-    "phimoe": Family("phimoe", tensors=_MIXTRAL_EXPERTS, keys={**_LOCAL_EXPERTS, **_PHI3_KEYS}, adjust=_longrope),
+    "phimoe": Family("phimoe", tensors=_MIXTRAL_EXPERTS, keys={**_LOCAL_EXPERTS, **_PHI3_KEYS}, adjust=adjust.longrope),
     "smollm3": Family("smollm3"),
     "gpt-oss": Family(
         "gpt_oss",
@@ -702,27 +465,29 @@ FAMILIES = {
             **_under(_LAYER, {"attn_sinks.weight": "self_attn.sinks", "ffn_gate_inp": "mlp.router"}),
         },
         keys=_LOCAL_EXPERTS,
-        adjust=_gpt_oss,
+        adjust=adjust.gpt_oss,
     ),
-    "deepseek2": Family("deepseek_v2", tensors=_LATENT, keys={**_ROUTED_EXPERTS, **_LATENT_KEYS}, adjust=_deepseek),
+    "deepseek2": Family(
+        "deepseek_v2", tensors=_LATENT, keys={**_ROUTED_EXPERTS, **_LATENT_KEYS}, adjust=adjust.deepseek
+    ),
     "deepseek32": Family(
         "deepseek_v32",
         tensors={**_LATENT, **_INDEXER},
         keys={**_ROUTED_EXPERTS, **_LATENT_KEYS, **_INDEXER_KEYS},
-        adjust=_indexed,
+        adjust=adjust.indexed,
     ),
     "glm-dsa": Family(
         "glm_moe_dsa",
         tensors={**_LATENT, **_INDEXER},
         keys={**_ROUTED_EXPERTS, **_LATENT_KEYS, **_INDEXER_KEYS},
-        adjust=_indexed,
+        adjust=adjust.indexed,
     ),
     "minicpm3": Family(
         "minicpm3",
         tensors=_LATENT,
         keys=_LATENT_KEYS,
         config={"scale_emb": 12, "scale_depth": 1.4, "dim_model_base": 256},
-        adjust=_latent,
+        adjust=adjust.latent,
     ),
     "starcoder2": Family(
         "starcoder2",
@@ -730,7 +495,7 @@ FAMILIES = {
         keys={"attention.layer_norm_epsilon": "norm_epsilon"},
     ),
     "gpt2": Family("gpt2", tensors=_GPT2, keys={**_GPT2_KEYS, "attention.head_count_kv": ""}),
-    "starcoder": Family("gpt_bigcode", tensors=_GPT2, keys=_GPT2_KEYS, adjust=_bigcode),
+    "starcoder": Family("gpt_bigcode", tensors=_GPT2, keys=_GPT2_KEYS, adjust=adjust.bigcode),
     "gptneox": Family(
         "gpt_neox",
         tensors={
@@ -756,7 +521,7 @@ FAMILIES = {
         "falcon",
         tensors=_FALCON,
         keys={"attention.layer_norm_epsilon": "layer_norm_epsilon", "feed_forward_length": "ffn_hidden_size"},
-        adjust=_falcon,
+        adjust=adjust.falcon,
     ),
     "bloom": Family(
         "bloom",
@@ -797,15 +562,15 @@ FAMILIES = {
             "embedding_length": "d_model",
             "feed_forward_length": "",
         },
-        adjust=_mpt,
+        adjust=adjust.mpt,
     ),
-    "command-r": Family("cohere", keys={**_LAYER_NORM, "logit_scale": "logit_scale"}, adjust=_cohere),
+    "command-r": Family("cohere", keys={**_LAYER_NORM, "logit_scale": "logit_scale"}, adjust=adjust.cohere),
     "cohere2": Family("cohere2", keys={**_LAYER_NORM, "logit_scale": "logit_scale"}),
     "stablelm": Family(
         "stablelm",
         tensors=_under(_LAYER, {"attn_q_norm": "self_attn.q_layernorm", "attn_k_norm": "self_attn.k_layernorm"}),
         keys={**_LAYER_NORM, "use_parallel_residual": "use_parallel_residual"},
-        adjust=_stablelm,
+        adjust=adjust.stablelm,
     ),
     "nemotron": Family(
         "nemotron",
@@ -823,7 +588,7 @@ FAMILIES = {
             },
         ),
     ),
-    "glm4moe": Family("glm4_moe", tensors=_NORM_BEFORE_FFN, keys=_ROUTED_EXPERTS, adjust=_routed),
+    "glm4moe": Family("glm4_moe", tensors=_NORM_BEFORE_FFN, keys=_ROUTED_EXPERTS, adjust=adjust.routed),
     "dots1": Family("dots1", keys=_ROUTED_EXPERTS),
     "ernie4_5": Family("ernie4_5"),
     "ernie4_5-moe": Family(
@@ -860,9 +625,9 @@ FAMILIES = {
             "attention.chunk_size": "attention_chunk_size",
         },
         config={"attention_chunk_size": 8192},
-        adjust=_llama4,
+        adjust=adjust.llama4,
     ),
-    "minimax-m2": Family("minimax_m2", tensors=_MIXTRAL_EXPERTS, keys=_LOCAL_EXPERTS, adjust=_widths_of_experts),
+    "minimax-m2": Family("minimax_m2", tensors=_MIXTRAL_EXPERTS, keys=_LOCAL_EXPERTS, adjust=adjust.widths_of_experts),
     "apertus": Family(
         "apertus",
         tensors=_under(_LAYER, {"attn_norm": "attention_layernorm", "ffn_norm": "feedforward_layernorm"}),
@@ -882,7 +647,7 @@ FAMILIES = {
             "ssm.dt_b_c_rms": "ssm_dt_b_c_rms",
             "attention.layer_norm_rms_epsilon": "layer_norm_epsilon",
         },
-        adjust=_mamba,
+        adjust=adjust.mamba,
     ),
     "mamba2": Family(
         "mamba2",
@@ -897,7 +662,7 @@ FAMILIES = {
             **_INNER,
             "attention.layer_norm_rms_epsilon": "layer_norm_epsilon",
         },
-        adjust=_mamba2,
+        adjust=adjust.mamba2,
     ),
     "nemotron_h": _NEMOTRON_H,
     "nemotron_h_moe": _NEMOTRON_H,
@@ -923,7 +688,7 @@ FAMILIES = {
             "ssm.time_step_rank": "mamba_dt_rank",
             **_INNER,
         },
-        adjust=_jamba,
+        adjust=adjust.jamba,
     ),
     "falcon-h1": Family(
         "falcon_h1",
@@ -945,13 +710,13 @@ FAMILIES = {
             "ssm.time_step_rank": "mamba_n_heads",
             **_INNER,
         },
-        adjust=_falcon_h1,
+        adjust=adjust.falcon_h1,
     ),
     "lfm2": Family(
         "lfm2",
         tensors=_SHORT_CONV,
         keys={"shortconv.l_cache": "conv_L_cache", "attention.layer_norm_rms_epsilon": "norm_eps"},
-        adjust=_lfm2,
+        adjust=adjust.lfm2,
     ),
     "lfm2moe": Family(
         "lfm2_moe",
@@ -963,7 +728,7 @@ FAMILIES = {
             "shortconv.l_cache": "conv_L_cache",
             "attention.layer_norm_rms_epsilon": "norm_eps",
         },
-        adjust=_lfm2,
+        adjust=adjust.lfm2,
     ),
     "kimi-linear": Family(
         "kimi_linear",
@@ -1005,6 +770,6 @@ FAMILIES = {
             "ssm.conv_kernel": "linear_conv_kernel_dim",
             "kda.head_dim": "linear_head_dim",
         },
-        adjust=_kimi_linear,
+        adjust=adjust.kimi_linear,
     ),
 }

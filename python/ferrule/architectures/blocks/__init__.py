@@ -14,6 +14,7 @@ from .basic import ACTIVATIONS, Norm, head, linear, residual, windows
 from .delta_net import delta_rule, gated_norm
 from .ffn import ffn, fused_gated_ffn, gated_ffn
 from .moe import gated_experts, mix_gated, plain_experts, route
+from .per_layer import per_layer_inputs, per_layer_update
 from .recurrent import convolution, mamba, mamba2
 from .rotation import Rotation, rotation, sharpening
 
@@ -39,6 +40,8 @@ __all__ = [
     "mamba",
     "mamba2",
     "mix_gated",
+    "per_layer_inputs",
+    "per_layer_update",
     "plain_experts",
     "project_qkv",
     "residual",
