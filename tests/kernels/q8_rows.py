@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-
 MAX_CODE = 127 * 128 + 63
 
 
