@@ -3,6 +3,7 @@
 import gc
 import struct
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ def test_many_quick_steps() -> None:
     for i in range(3000):
         np.testing.assert_array_equal(run(step, 1), one)
         if i % 100 == 0:
-            threading.Event().wait(0.001)
+            time.sleep(0.001)
             np.testing.assert_array_equal(run(step, TOKENS), many)
 
 
@@ -151,6 +152,14 @@ def test_arrays_outlive_their_names() -> None:
     step = program(_core.Executor(_core.targets()[0], 2))
     gc.collect()
     np.testing.assert_allclose(run(step, 7), expected(7), rtol=2e-6, atol=2e-6)
+
+
+def test_an_idle_pool_uses_no_cpu() -> None:
+    step = program(_core.Executor(_core.targets()[0], 4))
+    run(step, TOKENS)
+    before = time.process_time()
+    time.sleep(0.3)
+    assert time.process_time() - before < 0.1
 
 
 def test_no_rows_wanted() -> None:

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -39,37 +40,33 @@ void write_bytes(const void* data, uint64_t size) {
     write_exactly(data, size);
 }
 
-class Buffer {
-  public:
-    static constexpr std::align_val_t kAlignment{64};
+constexpr std::align_val_t kAlignment{64};
 
-    explicit Buffer(size_t size) : data_(static_cast<std::byte*>(::operator new(size, kAlignment))), size_(size) {}
-    Buffer(Buffer&& other) noexcept : data_(other.data_), size_(other.size_) { other.data_ = nullptr; }
-    Buffer& operator=(Buffer&&) = delete;
-    ~Buffer() { ::operator delete(data_, kAlignment); }
+struct FreeAligned {
+    void operator()(std::byte* data) const { ::operator delete(data, kAlignment); }
+};
 
-    std::byte* data() const { return data_; }
-    size_t size() const { return size_; }
+struct Buffer {
+    explicit Buffer(size_t n) : data(static_cast<std::byte*>(::operator new(n, kAlignment))), size(n) {}
 
     template <class T>
     std::vector<T> as() const {
-        std::vector<T> values(size_ / sizeof(T));
-        if (size_ > 0) std::memcpy(values.data(), data_, size_);
+        std::vector<T> values(size / sizeof(T));
+        if (size > 0) std::memcpy(values.data(), data.get(), size);
         return values;
     }
 
-    std::string text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+    std::string text() const { return {reinterpret_cast<const char*>(data.get()), size}; }
 
-  private:
-    std::byte* data_;
-    size_t size_;
+    std::unique_ptr<std::byte, FreeAligned> data;
+    size_t size;
 };
 
 Buffer read_bytes() {
     uint64_t size = 0;
     read_exactly(&size, sizeof size);
     Buffer buffer(size);
-    read_exactly(buffer.data(), size);
+    read_exactly(buffer.data.get(), size);
     return buffer;
 }
 
@@ -85,16 +82,20 @@ void answer(const std::string& target) {
     const std::vector<ItemRange> split = read_bytes().as<ItemRange>();
     const std::vector<OperandPlace> places = read_bytes().as<OperandPlace>();
     std::vector<Buffer> buffers;
-    for (Buffer buffer = read_bytes(); buffer.size() > 0; buffer = read_bytes()) buffers.push_back(std::move(buffer));
+    while (true) {
+        Buffer buffer = read_bytes();
+        if (buffer.size == 0) break;
+        buffers.push_back(std::move(buffer));
+    }
 
     std::vector<void*> operands;
     for (const OperandPlace& place : places) {
-        operands.push_back(place.buffer < 0 ? nullptr : buffers.at(place.buffer).data() + place.offset);
+        operands.push_back(place.buffer < 0 ? nullptr : buffers.at(place.buffer).data.get() + place.offset);
     }
     uint32_t items = 0;
     try {
         const bool has_split = numbers.at(4) != 0;
-        items = run_kernel(find_target(target).kernel(kernel_name), operands, {params.data(), params.size()},
+        items = run_kernel(find_target(target).kernel(kernel_name), operands, {params.data.get(), params.size},
                            numbers[0], {numbers[1], numbers[2], numbers[3]},
                            has_split ? std::optional<std::span<const ItemRange>>(split) : std::nullopt);
     } catch (const std::invalid_argument& error) {
@@ -104,7 +105,7 @@ void answer(const std::string& target) {
     }
     write_u32(0);
     write_u32(items);
-    for (const Buffer& buffer : buffers) write_bytes(buffer.data(), buffer.size());
+    for (const Buffer& buffer : buffers) write_bytes(buffer.data.get(), buffer.size);
 }
 
 void serve() {
