@@ -224,13 +224,16 @@ def mamba2(config: Config, tensors: Tensors) -> None:
 
 
 def nemotron_h(config: Config, tensors: Tensors) -> None:
-    """Kinds of layers, by key/value heads and widths."""
-    kinds = hybrid(config, ("mamba", "attention"))
-    widths = config["intermediate_size"]
-    widths = widths if isinstance(widths, list) else [widths] * len(kinds)
-    ffn = "moe" if config.get("n_routed_experts") else "mlp"
-    config["layers_block_type"] = [ffn if n else kind for n, kind in zip(widths, kinds, strict=True)]
-    config["intermediate_size"] = max(widths)
+    """Kinds of layers, and the width of an FFN, by the tensors they have."""
+    last = {"mamba": "in_proj", "attention": "q_proj", "moe": "experts.up_proj", "mlp": "up_proj"}
+    kinds = []
+    for i in range(config["num_hidden_layers"]):
+        names = {kind: f"backbone.layers.{i}.mixer.{name}.weight" for kind, name in last.items()}
+        kinds += [next((kind for kind, name in names.items() if name in tensors), "unknown")]
+        if kinds[-1] == "mlp":
+            config["intermediate_size"] = tensors[names["mlp"]].shape[0]
+    config["layers_block_type"] = kinds
+    hybrid(config, ("", ""))
     config["mamba_head_dim"] = config.pop("ssm_inner_size") // config["mamba_num_heads"]
     drop(config, "partial_rotary_factor")
 
