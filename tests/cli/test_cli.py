@@ -1,0 +1,204 @@
+"""The `ferrule` command, mostly in this process; what ends a process runs in one of its own."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from ferrule.checkpoint import packages
+from ferrule.cli import info
+from ferrule.cli.main import main
+
+PROMPT = "Gravity is the force that"
+CONTINUATION = " holds the universe together. It's"
+SMOLLM2 = str(packages.PACKAGES[0].path(progress=False))
+COMMAND = [sys.executable, "-m", "ferrule"]
+
+
+class Result(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def ferrule(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """`ferrule("run", "text", stdin=b"")` runs the command here."""
+
+    def call(*arguments: str | Path, stdin: bytes = b"") -> Result:
+        monkeypatch.setattr(sys, "argv", ["ferrule", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        status = 0
+        try:
+            main()
+        except SystemExit as end:
+            status = int(end.code or 0)
+        return Result(status, *capsys.readouterr())
+
+    return call
+
+
+def test_run_writes_prompt_and_continuation(ferrule: Callable[..., Result]) -> None:
+    status, out, err = ferrule("run", PROMPT, "-n", 7, "-m", SMOLLM2)
+    assert (status, out) == (0, PROMPT + CONTINUATION + "\n")
+    assert err.startswith("[SmolLM2-135M-Instruct.Q4_1: prompt 6 tokens at")
+    assert err.endswith("length]\n")
+
+
+def test_run_reads_standard_input(ferrule: Callable[..., Result]) -> None:
+    assert ferrule("run", "-", "-n", 7, stdin=f"{PROMPT}\n".encode()).out == PROMPT + CONTINUATION + "\n"
+    status, out, err = ferrule("run", "-", stdin=b"\xff")
+    assert (status, out, err) == (1, "", "Error: standard input is not UTF-8: invalid start byte at byte 0\n")
+
+
+def test_run_passes_its_options_on(ferrule: Callable[..., Result]) -> None:
+    assert ferrule("run", PROMPT, "--stop", "together", "--stop", "xyz").out == PROMPT + " holds the universe \n"
+    sampling = ("--temperature", 1.5, "--top-k", 40, "--top-p", 0.9, "--min-p", 0.01, "--repetition-penalty", 1.1)
+    texts = {ferrule("run", PROMPT, "-n", 8, "--seed", seed, *sampling).out for seed in (1, 1, 2)}
+    assert len(texts) == 2
+    assert (
+        "prompt 6 tokens" in ferrule("run", PROMPT, "-n", 1, "--threads", 1, "--context", 10, "--target", "generic").err
+    )
+
+
+def test_run_answers_through_the_chat_template(ferrule: Callable[..., Result]) -> None:
+    status, out, err = ferrule("run", "--chat", "What is 2+2?", "-n", 40)
+    assert status == 0
+    assert "4" in out
+    assert "What is" not in out
+    assert err.endswith("stop]\n")
+
+
+def test_chat(ferrule: Callable[..., Result]) -> None:
+    status, out, err = ferrule(
+        "chat", SMOLLM2, "--system", "Be brief.", "-n", 12, stdin=b"Hello!\nAnd you?\n\nUnread\n"
+    )
+    assert status == 0
+    assert len(out.splitlines()) >= 2
+    assert err == "SmolLM2-135M-Instruct.Q4_1. An empty line ends the conversation.\n"
+    assert ferrule("chat", SMOLLM2, "-n", 5, stdin=b"Hello!").status == 0  # the input's end ends it
+
+
+def test_info(ferrule: Callable[..., Result], tiny_model: Callable[..., Path]) -> None:
+    out = ferrule("info").out
+    for row in (
+        "architecture   llama, 30 layers, 135 million parameters\n",
+        "weights        210 Q4_1, 61 F32, 1 Q8_0 tensors\n",
+        "context        8,192 tokens\n",
+        "end tokens     <|endoftext|> <|im_end|>\n",
+        "first token    <|im_start|>, not added\n",
+        "memory         285 MB: 96.6 MB weights (mapped), 189 MB cache at full context\n",
+    ):
+        assert row in out
+    assert (
+        "context        100 tokens (the model's limit: 512)"
+        in ferrule("info", tiny_model("qwen3"), "--context", 100).out
+    )
+    facts = json.loads(ferrule("info", tiny_model("qwen3"), "--json").out)
+    assert (facts["architecture"], facts["container"], facts["layers"]) == ("qwen3", "safetensors", 2)
+
+
+@pytest.mark.parametrize(
+    ("n", "text"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.00 kB"), (12_345, "12.3 kB"), (999_499, "999 kB"),
+     (999_500, "1.00 MB"), (5_000_000_000_000_000, "5000 TB")],
+)  # fmt: skip
+def test_sizes(n: int, text: str) -> None:
+    assert info._size(n) == text
+
+
+def test_map(ferrule: Callable[..., Result], tiny_model: Callable[..., Path]) -> None:
+    out = ferrule("map").out
+    assert "-- layers 0-29 (30 times)" in out
+    assert "matvec_q4_1" in out
+    assert "bytes per token" in out
+    assert "matmul_q4_1" in ferrule("map", "--rows", "many").out
+    assert "attention_f32" in ferrule("map", tiny_model("qwen3")).out
+    assert "attention_f16" in ferrule("map", tiny_model("qwen3"), "--kv-dtype", "f16").out
+    assert "target apple9" in ferrule("map", SMOLLM2, "--backend", "metal").out
+    assert "target apple7" in ferrule("map", SMOLLM2, "--backend", "metal", "--target", "apple7").out
+    fused, separate = (
+        json.loads(ferrule("map", tiny_model("qwen3"), "--json", flag).out) for flag in ("--fuse", "--no-fuse")
+    )
+    count = [sum(len(group["entries"]) for group in found["groups"]) for found in (fused, separate)]
+    assert fused["bytes"] > 0
+    assert count[0] < count[1]
+
+
+HELP = {
+    "": "Commands:",
+    "run": "--max-new-tokens N",
+    "chat": "--system TEXT",
+    "info": "--json",
+    "map": "--rows [few|many]",
+}
+
+
+@pytest.mark.parametrize("command", HELP)
+def test_help(ferrule: Callable[..., Result], command: str) -> None:
+    status, out, err = ferrule(*command.split(), "--help")
+    assert (status, err) == (0, "")
+    assert HELP[command] in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+WRONG = {
+    "file": (("run", "x", "-m", "/no/such.gguf"), 1, "Error: /no/such.gguf: no such file or directory"),
+    "kind of file": (("info", __file__), 1, "this is no GGUF file"),
+    "target": (("run", "x", "--target", "sse9"), 1, "Error: there is no target 'sse9'; expected "),
+    "target of a map": (("map", "--target", "avx1"), 1, "Error: unknown target 'avx1'"),
+    "device": (("run", "x", "--device", "metal"), 1, "Error: this build of ferrule has no Metal executor"),
+    "context": (("info", "--context", "99999"), 1, "whole number from 1 to 8192; found 99999"),
+    "prompt": (("run", ""), 1, "Error: the prompt is empty"),
+    "option's value": (("run", "x", "--top-p", "7"), 1, "Error: top_p is out of range"),
+    "option": (("run", "x", "--temprature", "1"), 2, "'--temperature'"),
+    "command": (("rnu", "x"), 2, "Did you mean 'run'?"),
+    "no prompt": (("run",), 2, "Missing argument 'PROMPT'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_errors_are_a_line_on_stderr(ferrule: Callable[..., Result], case: str) -> None:
+    arguments, expected, message = WRONG[case]
+    status, out, err = ferrule(*arguments)
+    assert (status, out) == (expected, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert expected == 2 or err.count("\n") == 1
+
+
+def test_text_appears_as_it_is_written_and_an_interrupt_ends_it() -> None:
+    command = [*COMMAND, "run", "Once upon a time", "-n", "4000", "--ignore-eos"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        first = os.read(process.stdout.fileno(), 1000)
+        later = os.read(process.stdout.fileno(), 1000)
+        assert first.startswith(b"Once upon a time")
+        assert 0 < len(later) < 100  # a token or a few, not a buffer's worth
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.split() == [b"Interrupted."]
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    command = [*COMMAND, "run", "Once upon a time", "-n", "4000", "--ignore-eos"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        os.read(process.stdout.fileno(), 10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 1
+
+
+def test_version() -> None:
+    result = subprocess.run([*COMMAND, "--version"], capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("ferrule, version ")
