@@ -9,7 +9,7 @@
 // Positions that a query does not see never enter its sums, not even times zero: the cache may hold anything there.
 #include "../params/attention.h"
 
-#include "cache_layer.h"
+#include "attention_products.h"
 #include "kernel.h"
 #include "simd/math.h"
 
@@ -17,26 +17,10 @@ namespace ferrule::cpu::FERRULE_ISA {
 
 namespace {
 
-using simd::f32x16;
-
-constexpr uint32_t kLanes = 16;
 constexpr uint32_t kBlockVectors = kCacheBlock / kLanes;
 constexpr uint32_t kTileQueries = 64;
 constexpr uint32_t kMinTiles = 16;  // smaller tiles rather than fewer, so that every thread has work
 constexpr float kInfinity = __builtin_inff();
-
-// Register blocking: the accumulators take half of the registers.
-constexpr uint32_t kAccumulators = simd::kRegisters / 2;
-constexpr uint32_t kGroup = kAccumulators < 4 ? kAccumulators : 4;
-constexpr uint32_t columns(uint32_t n_queries) {
-    const uint32_t fit = kAccumulators / n_queries;
-    return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
-}
-
-struct Range {
-    uint32_t begin;
-    uint32_t end;
-};
 
 // --- how a launch is cut into tiles
 
@@ -90,71 +74,6 @@ Tile find_tile(const Attention& params, const Span* spans, const TileShape& shap
             kv_head,
             {row_begin, row_end < spans->n_rows ? row_end : spans->n_rows},
             {kv_head * group + head_begin, kv_head * group + (head_end < group ? head_end : group)}};
-}
-
-// --- sums
-
-// sums[i][n] += a[i * a_stride + k] * b[k * b_stride + 16 n] over k, in order.
-template <uint32_t n_queries, uint32_t n_vectors, class B>
-[[gnu::always_inline]] inline void accumulate(f32x16 (&sums)[n_queries][n_vectors], const float* a, size_t a_stride,
-                                              const B* b, size_t b_stride, Range k) {
-    for (uint32_t i = k.begin; i < k.end; ++i) {
-        f32x16 row[n_vectors];
-        for (uint32_t n = 0; n < n_vectors; ++n) row[n] = load_f32(b + i * b_stride + n * kLanes);
-        for (uint32_t query = 0; query < n_queries; ++query) {
-            const f32x16 factor = simd::set1(a[query * a_stride + i]);
-            for (uint32_t n = 0; n < n_vectors; ++n) sums[query][n] = fma(factor, row[n], sums[query][n]);
-        }
-    }
-}
-
-// scores[i][64] = q[i] . K
-template <uint32_t n_queries, class B>
-void score_group(const float* q, uint32_t head_dim, const B* keys, float* scores) {
-    constexpr uint32_t n_vectors = columns(n_queries);
-    for (uint32_t first = 0; first < kCacheBlock; first += n_vectors * kLanes) {
-        f32x16 sums[n_queries][n_vectors];
-        for (auto& row : sums)
-            for (f32x16& sum : row) sum = simd::zero_f32();
-        accumulate(sums, q, head_dim, keys + first, kCacheBlock, {0, head_dim});
-        for (uint32_t i = 0; i < n_queries; ++i)
-            for (uint32_t n = 0; n < n_vectors; ++n)
-                simd::store(scores + i * kCacheBlock + first + n * kLanes, sums[i][n]);
-    }
-}
-
-// out[i][first...] = out[i][first...] * rescale[i] + weights[i][k] V[k], n_vectors at a time; returns the next `first`.
-template <uint32_t n_queries, uint32_t n_vectors, class B>
-uint32_t add_value_columns(const float* weights, const float* rescale, const B* values, uint32_t v_head_dim, Range k,
-                           float* out, uint32_t out_stride, uint32_t first) {
-    for (; first + n_vectors * kLanes <= out_stride; first += n_vectors * kLanes) {
-        f32x16 sums[n_queries][n_vectors];
-        for (uint32_t i = 0; i < n_queries; ++i)
-            for (uint32_t n = 0; n < n_vectors; ++n)
-                sums[i][n] = simd::load(out + i * out_stride + first + n * kLanes) * simd::load(rescale + i * kLanes);
-        accumulate(sums, weights, kCacheBlock, values + first, v_head_dim, k);
-        for (uint32_t i = 0; i < n_queries; ++i)
-            for (uint32_t n = 0; n < n_vectors; ++n) simd::store(out + i * out_stride + first + n * kLanes, sums[i][n]);
-    }
-    return first;
-}
-
-template <uint32_t n_queries, class B>
-void add_values(const float* weights, const float* rescale, const B* values, uint32_t v_head_dim, Range k, float* out,
-                uint32_t out_stride) {
-    const uint32_t rest =
-        add_value_columns<n_queries, columns(n_queries)>(weights, rescale, values, v_head_dim, k, out, out_stride, 0);
-    add_value_columns<n_queries, 1>(weights, rescale, values, v_head_dim, k, out, out_stride, rest);
-}
-
-// f<n>() for the n in 1..kGroup that is n_queries.
-template <uint32_t n = kGroup, class F>
-[[gnu::always_inline]] inline void with_group_size(uint32_t n_queries, F f) {
-    if (n_queries == n) {
-        f.template operator()<n>();
-    } else if constexpr (n > 1) {
-        with_group_size<n - 1>(n_queries, f);
-    }
 }
 
 // --- one tile
