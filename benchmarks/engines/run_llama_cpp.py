@@ -1,4 +1,4 @@
-"""One timed run of llama.cpp through llama-cpp-python's low-level calls: [--repack] MODEL THREADS PROMPT GENERATE DEPTH."""
+"""One timed run of llama.cpp, through llama-cpp-python: [--repack] MODEL THREADS PROMPT GENERATE DEPTH."""
 
 import json
 import random

@@ -233,7 +233,7 @@ class Graph:
         return self._record("layer_norm", x.shape, operands, eps=eps, weight_offset=weight_offset, groups=groups)
 
     def linear(self, x: Value, weight: Weight, bias: Weight | None = None) -> Value:
-        """x [rows, n_in] times weight [n_out, n_in] transposed, plus bias [n_out]."""
+        """X [rows, n_in] times weight [n_out, n_in] transposed, plus bias [n_out]."""
         return self._record("linear", (x.shape[0], weight.shape[0]), {"x": x, "weight": weight, "bias": bias})
 
     def rope_table(self, frequencies: Weight, scale: float = 1.0) -> Value:
@@ -400,16 +400,16 @@ class Graph:
         return self._record("gated_activation", up.shape, {"gate": gate, "up": up}, activation=activation)
 
     def clamped_swiglu(self, gate: Value, up: Value, *, alpha: float, limit: float) -> Value:
-        """g * sigmoid(alpha * g) * (u + 1), g = min(gate, limit), u = up clamped to +-limit (OpenAI 2025, gpt-oss)."""
+        """G * sigmoid(alpha * g) * (u + 1), g = min(gate, limit), u = up clamped to +-limit (OpenAI 2025, gpt-oss)."""
         return self._record("clamped_swiglu", up.shape, {"gate": gate, "up": up}, alpha=alpha, limit=limit)
 
     def xielu(self, x: Value, *, positive: float, negative: float, beta: float, eps: float) -> Value:
-        """positive * x^2 + beta * x for x > 0, else negative * (expm1(min(x, eps)) - x) + beta * x (Huang 2024)."""
+        """Positive * x^2 + beta * x for x > 0, else negative * (expm1(min(x, eps)) - x) + beta * x (Huang 2024)."""
         attributes = {"positive": positive, "negative": negative, "beta": beta, "eps": eps}
         return self._record("xielu", x.shape, {"x": x}, **attributes)
 
     def clamp(self, x: Value, limit: float) -> Value:
-        """x limited to [-limit, limit]; nothing is recorded for a limit of 0."""
+        """X limited to [-limit, limit]; nothing is recorded for a limit of 0."""
         return x if limit == 0.0 else self._record("clamp", x.shape, {"x": x}, limit=limit)
 
     def root_mean_square(self, x: Value) -> Value:
@@ -421,7 +421,7 @@ class Graph:
         return self._record("keep_outliers", x.shape, {"x": x}, deviations=deviations)
 
     def scale_columns(self, x: Value, factors: Weight) -> Value:
-        """x [rows, width] * factors [width]."""
+        """X [rows, width] * factors [width]."""
         return self._record("scale_columns", x.shape, {"x": x, "factors": factors})
 
     def scale_groups(self, x: Value, factors: Value) -> Value:
@@ -429,7 +429,7 @@ class Graph:
         return self._record("scale_groups", x.shape, {"x": x, "factors": factors}, groups=factors.width)
 
     def scale_by_position(self, x: Value, *, beta: float, period: float, offset: int) -> Value:
-        """x * (1 + beta * log(1 + floor((position + offset) / period))): queries sharpened over long contexts."""
+        """X * (1 + beta * log(1 + floor((position + offset) / period))): queries sharpened over long contexts."""
         operands: Operands = {"x": x, "positions": self.input("positions", (TOKENS,))}
         return self._record("scale_by_position", x.shape, operands, beta=beta, period=period, offset=offset)
 
@@ -481,7 +481,7 @@ class Graph:
     def expert_linear(
         self, x: Value, routes: Value, weight: Experts, bias: Weight | None = None, *, weighted: bool = False
     ) -> Value:
-        """x times the transposed matrix of each of the k chosen experts, plus its row of bias [experts, n_out].
+        """X times the transposed matrix of each of the k chosen experts, plus its row of bias [experts, n_out].
 
         x: [tokens, n_in], the same for all slots, or [tokens, k * n_in], one part for each slot; routes: of route. With
         `weighted` a slot's result is multiplied by its weight. -> [tokens, k * n_out]
@@ -565,15 +565,15 @@ class Graph:
         return self._record("gated_delta_rule", v.shape, operands, tiled=tiled)
 
     def add(self, a: Value, b: Value) -> Value:
-        """a + b."""
+        """A + b."""
         return self._record("add", a.shape, {"a": a, "b": b})
 
     def scale(self, x: Value, factor: float) -> Value:
-        """factor * x; nothing is recorded for a factor of 1."""
+        """Factor * x; nothing is recorded for a factor of 1."""
         return x if factor == 1.0 else self._record("scale", x.shape, {"x": x}, factor=factor)
 
     def softcap(self, x: Value, cap: float) -> Value:
-        """cap * tanh(x / cap); nothing is recorded for a cap of 0."""
+        """Cap * tanh(x / cap); nothing is recorded for a cap of 0."""
         return x if cap == 0.0 else self._record("softcap", x.shape, {"x": x}, cap=cap)
 
     def take_rows(self, x: Value) -> Value:

@@ -108,7 +108,9 @@ def test_a_missing_kernel_names_op_layer_and_kernel() -> None:
     with graph.layer(3), graph.stage("ffn down"):
         graph.output = graph.linear(x, Weight("odd", (8, 32), "BF16", np.zeros(8 * 32 * 2, np.uint8)))
     bare = Target("bare", "cpu", 8, frozenset({"embedding_f32"}))
-    with pytest.raises(UnsupportedOp, match=r"bare has no kernel matvec_bf16 for op linear \(layer 3, stage ffn down\)"):
+    with pytest.raises(
+        UnsupportedOp, match=r"bare has no kernel matvec_bf16 for op linear \(layer 3, stage ffn down\)"
+    ):
         lower(graph, bare, "few_rows")
 
 

@@ -40,9 +40,7 @@ def lower(
     used = [operand for launch in launches for operand in launch.operands.values()]
     weights = list(dict.fromkeys(o for o in used if isinstance(o, Weight)))
     inputs = list(dict.fromkeys(o for o in used if isinstance(o, Input)))
-    return Plan(
-        graph, target, row_class, kv_dtype, launches, max_dims, offsets, arena_bytes, weights, inputs
-    )
+    return Plan(graph, target, row_class, kv_dtype, launches, max_dims, offsets, arena_bytes, weights, inputs)
 
 
 __all__ = ["Launch", "Plan", "RowClass", "Target", "cpu_target", "lower", "metal_target"]

@@ -77,7 +77,9 @@ TABLE: Mapping[str, Row] = {
     "rms_norm_q8": Row("rms_norm", "rms_norm_q8", _rms_norm),
     "quantize_q8": Row("quantize_q8", "quantize_q8", lambda op: {"k": _out(op).width}),
     "linear": Row("matmul", "{mat}_{format}", _linear),
-    "rope_table": Row("rope_table", "rope_table", lambda op: {"n": _out(op).width // 2, "scale": op.attributes["scale"]}),
+    "rope_table": Row(
+        "rope_table", "rope_table", lambda op: {"n": _out(op).width // 2, "scale": op.attributes["scale"]}
+    ),
     "rope": Row("rope", "rope", _rope),
     "kv_append": Row("kv_append", "kv_append_{kv}", _cache),
     "qkv_prepare": Row("qkv_prepare", "qkv_prepare_{kv}", _qkv_prepare),

@@ -17,7 +17,7 @@ Ops = list[Op]
 
 
 def quantize_inputs(ops: Ops) -> Ops:
-    """linear over a quantised weight reads q8 rows: one `quantize_q8` per input value."""
+    """Linear over a quantised weight reads q8 rows: one `quantize_q8` per input value."""
     quantized: dict[Value, Value] = {}
     out: Ops = []
     for op in ops:
@@ -45,7 +45,7 @@ def quantize_in_producer(ops: Ops) -> Ops:
 
 
 def residual_in_linear(ops: Ops) -> Ops:
-    """add of a linear's result, read by nobody else, to an earlier value becomes the linear's residual operand."""
+    """Add of a linear's result, read by nobody else, to an earlier value becomes the linear's residual operand."""
     users, made = _users(ops), {op.out: i for i, op in enumerate(ops) if op.out}
     rewritten: dict[Op, Op] = {}
     removed: set[Op] = set()
@@ -81,11 +81,15 @@ def qkv_prepare(ops: Ops) -> Ops:
     for append in ops:
         if append.kind != "kv_append":
             continue
-        attention = next(op for op in ops if op.kind == "attention" and op.operands["cache"] is append.operands["cache"])
+        attention = next(
+            op for op in ops if op.kind == "attention" and op.operands["cache"] is append.operands["cache"]
+        )
         q, q_ops = chain(_value(attention, "q"), ("rope", "rms_norm"))
         k, k_ops = chain(_value(append, "k"), ("rope", "rms_norm"))
         v, v_ops = chain(_value(append, "v"), ("rms_norm",))
-        norms = {name: found["rms_norm"] for name, found in (("q", q_ops), ("k", k_ops), ("v", v_ops)) if "rms_norm" in found}
+        norms = {
+            name: found["rms_norm"] for name, found in (("q", q_ops), ("k", k_ops), ("v", v_ops)) if "rms_norm" in found
+        }
         settings = {(op.attributes["eps"], op.attributes["weight_offset"]) for op in norms.values()}
         ropes = [found["rope"] for found in (q_ops, k_ops) if "rope" in found]
         same_rope = len(ropes) != 1 and len({(r.operands["table"], r.attributes["pairing"]) for r in ropes}) <= 1

@@ -12,7 +12,6 @@ from ..graph import CacheLayer, Value, Weight
 from .layout import row_bytes
 from .plan import Launch, Plan
 
-
 SHAPES = {"k", "n", "width", "kv_heads", "head_dim", "v_head_dim"}  # parameters that the shape column shows
 
 
@@ -91,7 +90,10 @@ def as_text(plan: Plan) -> str:
     widths = [max(len(row[i]) for row in [columns, *table]) for i in range(len(columns))]
 
     def line(cells: tuple[str, ...], mark: str) -> str:
-        padded = [cell.rjust(w) if i == len(cells) - 1 else cell.ljust(w) for i, (cell, w) in enumerate(zip(cells, widths, strict=True))]
+        padded = [
+            cell.rjust(w) if i == len(cells) - 1 else cell.ljust(w)
+            for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
+        ]
         return f"{mark} " + "  ".join(padded).rstrip()
 
     rows = "1 row" if plan.row_class == "few_rows" else f"{plan.max_dims['tokens']} rows"
@@ -107,7 +109,9 @@ def as_text(plan: Plan) -> str:
     if plan.row_class == "few_rows":
         out.append(f"{total:,} bytes per token, without the cache's history")
     else:
-        out.append(f"{total:,} bytes per step, {total // plan.max_dims['tokens']:,} per token, without the cache's history")
+        out.append(
+            f"{total:,} bytes per step, {total // plan.max_dims['tokens']:,} per token, without the cache's history"
+        )
     out.append(f"{len(plan.launches)} launches, {sum(launch.barrier for launch in plan.launches)} barriers (|)")
     if any(not entry.exists for group in groups for entry in group.entries):
         out.append("* not written yet")

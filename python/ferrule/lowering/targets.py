@@ -12,7 +12,7 @@ from ..errors import DeviceError
 
 @dataclass(frozen=True)
 class Target:
-    """A kind of processor. `few_rows` is the largest row count of the `few_rows` class; `kernels` are those that exist."""
+    """A kind of processor, the largest row count of its `few_rows` class, and the kernels that exist for it."""
 
     name: str
     backend: Literal["cpu", "metal"]
