@@ -63,7 +63,7 @@ class ChatTemplateError(FerruleError):
 
 
 class ContextLengthError(FerruleError):
-    """The prompt and the tokens asked for do not fit the context."""
+    """The prompt is empty or does not fit the context."""
 
 
 class MemoryBudgetError(FerruleError):

@@ -66,6 +66,7 @@ def record(checkpoint: Checkpoint, *, ignore_config_keys: Iterable[str] = ()) ->
     graph = Graph()
     module.build(graph, config, weights)
     config.refuse_unread()
+    weights.refuse_missing()
     weights.refuse_unused(module.IGNORED_TENSORS)
     return Architecture(name, graph, config)
 

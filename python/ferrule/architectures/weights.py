@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -20,7 +21,11 @@ Rows = range | NDArray[np.intp]
 
 
 class Weights:
-    """Looks tensors up under a name prefix; all views of one checkpoint share the record of what was used."""
+    """Looks tensors up under a name prefix; all views of one checkpoint share the record of what was used.
+
+    What is not there counts as zeros until `refuse_missing`: only a config that was read to its end tells a damaged
+    file from a variant of the architecture.
+    """
 
     def __init__(self, tensors: Mapping[str, StoredTensor], *, path: str) -> None:
         self._tensors = tensors
@@ -28,11 +33,12 @@ class Weights:
         self._path = path
         self._made: dict[tuple[Any, ...], Weight] = {}
         self._used: set[str] = set()
+        self._missing: list[str] = []
 
     def at(self, prefix: str) -> Weights:
         """The same tensors, names continued after `prefix` + "."."""
         view = Weights(self._tensors, path=self._path)
-        view._made, view._used = self._made, self._used
+        view._made, view._used, view._missing = self._made, self._used, self._missing
         view._prefix = f"{self._prefix}{prefix}."
         return view
 
@@ -45,6 +51,8 @@ class Weights:
         `rows` takes n_out rows of a taller stored one; `transposed`: the file holds [n_in, n_out], not quantised.
         """
         stored = self._find(name)
+        if stored is None:
+            return self._zeros(name, n_out, n_in)
         if transposed:
             stored = self._turned(stored)
         return self._rows(stored, n_out, n_in, rows)
@@ -74,6 +82,8 @@ class Weights:
             each = [f"{e}.{name}.weight" for e in range(count)]
             return Experts(tuple(self.matrix(e, n_out, n_in, rows=rows, transposed=transposed) for e in each))
         stored = self._find(name if name in self or f"{name}_blocks" in self else f"{name}.weight")
+        if stored is None:
+            return Experts((self._zeros(name, n_out, n_in),) * count)
         if len(stored.shape) != 3 or stored.shape[0] != count:
             raise self._misshapen(stored, (count, n_out, n_in))
         if transposed:
@@ -87,6 +97,8 @@ class Weights:
     def vector(self, name: str, n: int, *, rows: Rows | None = None) -> Weight:
         """A float vector [n], converted to float32; `rows` takes n values of a longer one."""
         stored = self._find(name)
+        if stored is None:
+            return self._zeros(name, n)
         size = int(np.prod(stored.shape))
         if (rows is None and size != n) or (rows is not None and (len(rows) != n or max(rows) >= size)):
             raise self._misshapen(stored, (n,))
@@ -104,6 +116,8 @@ class Weights:
     def array(self, name: str, *shape: int) -> NDArray[np.float32]:
         """Float values of that many elements, in `shape`, for numbers that are computed from weights at load."""
         stored = self._find(name)
+        if stored is None:
+            return np.zeros(shape, np.float32)
         if int(np.prod(stored.shape)) != int(np.prod(shape)):
             raise self._misshapen(stored, shape)
         return self._decoded(stored).reshape(shape)
@@ -118,6 +132,12 @@ class Weights:
             whole = self._prefix + name
             self._used.update(n for n in self._tensors if n == whole or n.startswith(f"{whole}."))
 
+    def refuse_missing(self) -> None:
+        """Raises CorruptFile where a tensor was asked for that is not there."""
+        if self._missing:
+            more = f" and {len(self._missing) - 1} more" if len(self._missing) > 1 else ""
+            raise CorruptFile(f"a tensor is missing{more}", path=self._path, tensor=self._missing[0])
+
     def refuse_unused(self, ignored: Iterable[str]) -> None:
         """Raises for tensors that nobody asked for, save those whose name matches one of the `ignored` patterns."""
         unused = [n for n in self._tensors if n not in self._used and not any(re.search(p, n) for p in ignored)]
@@ -128,15 +148,19 @@ class Weights:
                 hint="The checkpoint holds a variant of the architecture that is not implemented",
             )
 
-    def _find(self, name: str) -> StoredTensor:
+    def _find(self, name: str) -> StoredTensor | None:
         name = self._prefix + name
         if f"{name}_blocks" in self._tensors:
             self._used |= {f"{name}_blocks", f"{name}_scales"}
             return _mxfp4(name, self._tensors[f"{name}_blocks"], self._tensors[f"{name}_scales"])
         if name not in self._tensors:
-            raise CorruptFile("a tensor is missing", path=self._path, tensor=name)
+            self._missing.append(name)
+            return None
         self._used.add(name)
         return self._tensors[name]
+
+    def _zeros(self, name: str, *shape: int) -> Weight:
+        return Weight(self._prefix + name, shape, "F32", np.broadcast_to(np.uint8(0), 4 * math.prod(shape)))
 
     def _rows(self, stored: StoredTensor, n_out: int, n_in: int, rows: Rows | None) -> Weight:
         """The matrix of those rows of a stored 2-D tensor."""
