@@ -16,6 +16,7 @@ constant bool has_slopes [[function_constant(attention::has_slopes)]];
 constant uint fc_head_dim [[function_constant(attention::fc_head_dim)]];
 constant uint fc_v_head_dim [[function_constant(attention::fc_v_head_dim)]];
 constant uint fc_window [[function_constant(attention::fc_window)]];
+constant uint fc_chunk [[function_constant(attention::fc_chunk)]];
 constant float fc_softcap [[function_constant(attention::fc_softcap)]];
 
 constant constexpr uint kChunk = 8;              // positions of one matrix
@@ -197,7 +198,7 @@ kernel void attend(device const float* q [[buffer(attention::q)]],
     const uint last = tile.position + tile.n_rows - 1;
     // Rows past the last are like it, but for their queries: what they hold must be finite, for they meet in matrices.
     const uint row_position = min(tile.position + r, last);
-    const uint first = first_visible(tile.position, fc_window);
+    const uint first = first_visible(tile.position, fc_window, fc_chunk);
     const float slope = has_slopes ? slopes[head] : 0.0f;
     Softmax softmax = {-INFINITY, 0.0f};
     simdgroup_float8x8 sums[kMaxValueMatrices];
@@ -210,7 +211,7 @@ kernel void attend(device const float* q [[buffer(attention::q)]],
         multiply_keys(queries, keys, chunks, scores);
         simdgroup_barrier(mem_flags::mem_threadgroup);
         const float factor = update_softmax(softmax, scores + r * kCacheBlock, chunks, block_begin,
-                                            first_visible(row_position, fc_window), row_position, column, slope);
+                                            first_visible(row_position, fc_window, fc_chunk), row_position, column, slope);
         const simdgroup_float8x8 factors = diagonal(factor, r, column, matrix);  // and the weights are visible to all
 #pragma unroll
         for (uint i = 0; i < fc_v_head_dim / 8; ++i) simdgroup_multiply(sums[i], factors, sums[i]);

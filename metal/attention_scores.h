@@ -5,8 +5,9 @@
 namespace ferrule {
 
 // The least position that a row at `position` sees.
-inline uint first_visible(uint position, uint window) {
-    return window == 0 || position < window ? 0 : position - window + 1;
+inline uint first_visible(uint position, uint window, uint chunk) {
+    const uint in_window = window == 0 || position < window ? 0 : position - window + 1;
+    return chunk == 0 ? in_window : metal::max(in_window, position / chunk * chunk);
 }
 
 inline float capped(float score, float softcap) {

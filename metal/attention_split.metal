@@ -16,6 +16,7 @@ constant uint fc_kv_heads [[function_constant(attention_split::fc_kv_heads)]];
 constant uint fc_head_dim [[function_constant(attention_split::fc_head_dim)]];
 constant uint fc_v_head_dim [[function_constant(attention_split::fc_v_head_dim)]];
 constant uint fc_window [[function_constant(attention_split::fc_window)]];
+constant uint fc_chunk [[function_constant(attention_split::fc_chunk)]];
 constant float fc_softcap [[function_constant(attention_split::fc_softcap)]];
 
 // The online softmax of a few heads, and the lane's share of the weighted values.
@@ -122,7 +123,7 @@ kernel void attend_part(device const float* q [[buffer(attention_split::q)]],
 
     const Span span = find_span(spans, row);
     const uint position = span.position_begin + row - span.row_begin;
-    const Sight sight = {position, first_visible(position, fc_window)};
+    const Sight sight = {position, first_visible(position, fc_window, fc_chunk)};
     const uint first_block = sight.first / kCacheBlock, n_blocks = position / kCacheBlock - first_block + 1;
     const uint blocks_per_split = (n_blocks + params.splits - 1) / params.splits;
     const uint begin = min(split * blocks_per_split, n_blocks), end = min(begin + blocks_per_split, n_blocks);

@@ -17,6 +17,21 @@ import tiny_models
 DATA = Path(__file__).parent / "data" / "gguf"
 ALIGNMENT = 32
 
+UNTOLD = {
+    "gemma2_qpas": "query_pre_attn_scalar",
+    "gemma3_qpas": "query_pre_attn_scalar",
+    "gpt_oss_limit": "swiglu_limit",
+    "gpt_oss_mxfp4": "truncate among the RoPE parameters",
+    "gpt_oss_trunc": "truncate among the RoPE parameters",
+    "llama4_chunk": "attention_chunk_size",
+    "llama_dynamic": "dynamic scaling",
+    "mistral_swa": "sliding_window",
+    "phi3_5_moe_longrope": "short_mscale and long_mscale",
+    "qwen2_swa": "sliding_window",
+    "starcoder2_swa": "sliding_window",
+}
+"""Variants of which converters write no such fact, so that the file stands for another model."""
+
 
 def variants() -> list[str]:
     """Names of all variants of which there is a GGUF file."""

@@ -6,6 +6,8 @@
 // head_dim in order); the softmax weights of each query against its running maximum; weights times V (lanes = dims,
 // summed over positions in order). No sum of a query depends on which other queries share its tile or group.
 //
+// With `latent`, a block's keys are put together from its latents, transposed, and its rotated keys.
+//
 // Positions that a query does not see never enter its sums, not even times zero: the cache may hold anything there.
 #include "../params/attention.h"
 
@@ -82,27 +84,38 @@ constexpr uint32_t padded(uint32_t width) {
     return (width + kLanes - 1) / kLanes * kLanes;
 }
 
+// Width of a query.
+constexpr uint32_t key_dim(const Attention& params) {
+    return params.latent != 0 ? params.v_head_dim + params.head_dim : params.head_dim;
+}
+
 // A thread's memory, in floats; every part is a multiple of a vector.
 struct Scratch {
-    float* q;        // [kTileQueries][head_dim], times the scale
+    float* q;        // [kTileQueries][key_dim], times the scale
     float* weights;  // [kTileQueries][64]: scores, then their exponentials
     float* out;      // [kTileQueries][padded(v_head_dim)]: not yet divided by the sum
     float* sums;     // [kTileQueries][16]: the softmax's denominator, lane by lane
     float* rescale;  // [kTileQueries][16]: what the block's new maximum does to earlier sums, in every lane
     float* block;    // K or V of one block in f32, and one vector beyond
+    float* keys;     // [key_dim][64] of one block, where they are put together from latents
 
     static size_t floats(const Attention& params) {
+        return kTileQueries * (key_dim(params) + kCacheBlock + padded(params.v_head_dim) + 2 * kLanes) +
+               block_floats(params) + (params.latent != 0 ? kCacheBlock * key_dim(params) : 0);
+    }
+
+    static size_t block_floats(const Attention& params) {
         const size_t widest = params.head_dim > params.v_head_dim ? params.head_dim : params.v_head_dim;
-        return kTileQueries * (params.head_dim + kCacheBlock + padded(params.v_head_dim) + 2 * kLanes) +
-               kCacheBlock * widest + kLanes;
+        return kCacheBlock * widest + kLanes;
     }
 
     Scratch(const Attention& params, std::byte* memory) : q(reinterpret_cast<float*>(memory)) {
-        weights = q + kTileQueries * params.head_dim;
+        weights = q + kTileQueries * key_dim(params);
         out = weights + kTileQueries * kCacheBlock;
         sums = out + kTileQueries * padded(params.v_head_dim);
         rescale = sums + kTileQueries * kLanes;
         block = rescale + kTileQueries * kLanes;
+        keys = block + block_floats(params);
     }
 };
 
@@ -117,11 +130,13 @@ class TileAttention {
           blocks_(args.operand<const int32_t>(attention::block_table) + tile.span.block_table_begin),
           slopes_(args.operand<const float>(attention::slopes)),
           sinks_(args.operand<const float>(attention::sinks)),
+          selected_(args.operand<const float>(attention::selected)),
+          key_dim_(key_dim(params_)),
           n_heads_(tile.heads.end - tile.heads.begin),
           n_queries_((tile.rows.end - tile.rows.begin) * n_heads_) {}
 
-    void run(const float* q, float* out) {
-        start(q);
+    void run(const float* q, const float* q_rotated, float* out) {
+        start(q, q_rotated);
         const Range seen = {visible(first_position()).begin, first_position() + (n_queries_ - 1) / n_heads_ + 1};
         for (uint32_t block = seen.begin / kCacheBlock; block * kCacheBlock < seen.end; ++block) add_block(block);
         finish(out);
@@ -139,7 +154,11 @@ class TileAttention {
     // The positions that a query at `position` sees.
     Range visible(uint32_t position) const {
         const uint32_t end = position + 1;
-        return {params_.window > 0 && end > params_.window ? end - params_.window : 0, end};
+        uint32_t begin = params_.window > 0 && end > params_.window ? end - params_.window : 0;
+        if (params_.chunk > 0 && position / params_.chunk * params_.chunk > begin) {
+            begin = position / params_.chunk * params_.chunk;
+        }
+        return {begin, end};
     }
     // The same, of a block and relative to it.
     Range visible_in_block(uint32_t query, uint32_t block) const {
@@ -151,20 +170,28 @@ class TileAttention {
         return {inside(begin), inside(end)};
     }
 
-    void start(const float* q) {
-        const f32x16 scale = simd::set1(params_.scale);
+    void start(const float* q, const float* q_rotated) {
         for (uint32_t i = 0; i < n_queries_; ++i) {
-            const float* source = q + row_head(i) * params_.head_dim;
-            float* scaled = scratch_.q + size_t{i} * params_.head_dim;
-            for (uint32_t d = 0; d < params_.head_dim; d += kLanes) {
-                const uint32_t n = params_.head_dim - d < kLanes ? params_.head_dim - d : kLanes;
-                simd::store_partial(scaled + d, simd::load_partial(source + d, n) * scale, n);
+            float* scaled = scratch_.q + size_t{i} * key_dim_;
+            if (params_.latent != 0) {
+                scale_query(q + row_head(i) * params_.v_head_dim, params_.v_head_dim, scaled);
+                scale_query(q_rotated + row_head(i) * params_.head_dim, params_.head_dim, scaled + params_.v_head_dim);
+            } else {
+                scale_query(q + row_head(i) * params_.head_dim, params_.head_dim, scaled);
             }
             position_[i] = first_position() + i / n_heads_;
             maximum_[i] = -kInfinity;
             simd::store(scratch_.sums + i * kLanes, simd::zero_f32());
             for (uint32_t d = 0; d < out_stride(); d += kLanes)
                 simd::store(scratch_.out + i * out_stride() + d, simd::zero_f32());
+        }
+    }
+
+    void scale_query(const float* q, uint32_t width, float* scaled) const {
+        const f32x16 scale = simd::set1(params_.scale);
+        for (uint32_t d = 0; d < width; d += kLanes) {
+            const uint32_t n = width - d < kLanes ? width - d : kLanes;
+            simd::store_partial(scaled + d, simd::load_partial(q + d, n) * scale, n);
         }
     }
 
@@ -177,13 +204,18 @@ class TileAttention {
         const bool copy_keys = sizeof(T) != sizeof(float) && n_queries_ > kGroup;
         const bool copy_values = copy_keys || params_.v_head_dim % kLanes != 0;
 
-        if (copy_keys) {
+        if (params_.latent != 0) {
+            latent_keys(values, keys);
+            scores(static_cast<const float*>(scratch_.keys));
+        } else if (copy_keys) {
             scores(widen(keys, params_.head_dim));
         } else {
             scores(keys);
         }
         for (uint32_t i = 0; i < n_queries_; ++i) {
             seen_[i] = visible_in_block(i, block);
+            if (selected_ != nullptr && i % n_heads_ == 0) find_selected(i, block);
+            if (selected_ != nullptr && !any_selected_) seen_[i].end = seen_[i].begin;
             if (seen_[i].begin < seen_[i].end) softmax(i, block);
         }
         if (copy_values) {
@@ -198,17 +230,57 @@ class TileAttention {
         return scratch_.block;
     }
 
+    // A block's keys from its latents [64][v_head_dim] and rotated keys [head_dim][64].
+    void latent_keys(const T* latents, const T* rotated) {
+        const uint32_t whole = params_.v_head_dim / kLanes * kLanes;
+        for (uint32_t p = 0; p < kCacheBlock; p += 4) {
+            float* column = scratch_.keys + p;
+            const T* rows = latents + size_t{p} * params_.v_head_dim;
+            for (uint32_t d = 0; d < whole; d += kLanes) transpose_4x16(rows + d, column + size_t{d} * kCacheBlock);
+            for (uint32_t d = whole; d < params_.v_head_dim; ++d)
+                for (uint32_t i = 0; i < 4; ++i)
+                    column[d * kCacheBlock + i] = as_float(rows[i * params_.v_head_dim + d]);
+        }
+        float* rotated_keys = scratch_.keys + size_t{params_.v_head_dim} * kCacheBlock;
+        for (uint32_t i = 0; i < kCacheBlock * params_.head_dim; i += kLanes)
+            simd::store(rotated_keys + i, load_f32(rotated + i));
+    }
+
+    // 16 values of four latents to 16 keys of four positions.
+    void transpose_4x16(const T* rows, float* column) const {
+        alignas(64) float values[4][kLanes];
+        for (uint32_t i = 0; i < 4; ++i) simd::store(values[i], load_f32(rows + size_t{i} * params_.v_head_dim));
+        simd::u8x64 columns[4];
+        for (uint32_t i = 0; i < 4; ++i) columns[i] = simd::load(reinterpret_cast<const uint8_t*>(values[i]));
+        transpose4x4(columns[0], columns[1], columns[2], columns[3]);
+        const auto key = [&](uint32_t d) { return reinterpret_cast<uint8_t*>(column + d * kCacheBlock); };
+        for (uint32_t d = 0; d < 4; ++d) store4x16(key(d), key(d + 4), key(d + 8), key(d + 12), columns[d]);
+    }
+
     template <class B>
     void scores(const B* keys) {
         for (uint32_t i = 0; i < n_queries_; i += kGroup) {
             with_group_size(group_size(i), [&]<uint32_t n>() {
-                score_group<n>(scratch_.q + size_t{i} * params_.head_dim, params_.head_dim, keys,
-                               scratch_.weights + i * kCacheBlock);
+                score_group<n>(scratch_.q + size_t{i} * key_dim_, key_dim_, keys, scratch_.weights + i * kCacheBlock);
             });
         }
     }
 
     uint32_t group_size(uint32_t first) const { return n_queries_ - first < kGroup ? n_queries_ - first : kGroup; }
+
+    // What is added to the scores of a row's queries: 0 for positions of the block that are selected, else -infinity.
+    void find_selected(uint32_t query, uint32_t block) {
+        const size_t row = tile_.span.row_begin + tile_.rows.begin + query / n_heads_;
+        const float* positions = selected_ + row * params_.top;
+        for (float& hidden : hidden_) hidden = -kInfinity;
+        any_selected_ = false;
+        const float begin = static_cast<float>(block * kCacheBlock), end = begin + kCacheBlock;
+        for (uint32_t i = 0; i < params_.top; ++i) {
+            if (positions[i] < begin || positions[i] >= end) continue;
+            hidden_[static_cast<uint32_t>(positions[i] - begin)] = 0;
+            any_selected_ = true;
+        }
+    }
 
     // Turns a query's scores of a block into exponentials against its running maximum.
     void softmax(uint32_t query, uint32_t block) {
@@ -228,6 +300,7 @@ class TileAttention {
                 const auto base = static_cast<float>(static_cast<int32_t>(block * kCacheBlock - position_[query]));
                 s[v] = fma(simd::set1(slopes_[head(query)]), offset + simd::set1(base), s[v]);
             }
+            if (selected_ != nullptr) s[v] = s[v] + simd::load(hidden_ + v * kLanes);
             if (masked) {
                 const f32x16 never = simd::set1(-kInfinity);
                 s[v] = select(less(offset, simd::set1(static_cast<float>(seen.begin))), never, s[v]);
@@ -292,11 +365,15 @@ class TileAttention {
     const int32_t* blocks_;
     const float* slopes_;
     const float* sinks_;
+    const float* selected_;
+    const uint32_t key_dim_;
     const uint32_t n_heads_;
     const uint32_t n_queries_;
     uint32_t position_[kTileQueries];
     float maximum_[kTileQueries];
     Range seen_[kTileQueries];  // in the current block
+    alignas(64) float hidden_[kCacheBlock];
+    bool any_selected_ = true;
 };
 
 size_t scratch_bytes(const KernelArgs& args) {
@@ -311,7 +388,8 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* memory
     for (uint32_t item = begin; item < end; ++item) {
         const Tile tile = find_tile(params, args.operand<const Span>(attention::spans), shape, item);
         TileAttention<T>(args, tile, scratch)
-            .run(args.operand<const float>(attention::q), args.operand<float>(attention::out));
+            .run(args.operand<const float>(attention::q), args.operand<const float>(attention::q_rotated),
+                 args.operand<float>(attention::out));
     }
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "../formats/float16.h"
 #include "../params/kv_cache.h"
 #include "simd/simd.h"
 
@@ -15,6 +16,12 @@ inline simd::f32x16 load_f32(const float* p) {
 }
 inline simd::f32x16 load_f32(const f16* p) {
     return simd::load_f16(p);
+}
+inline float as_float(float x) {
+    return x;
+}
+inline float as_float(f16 x) {
+    return formats::f16_to_f32(x);
 }
 inline void store_as(float* p, simd::f32x16 x) {
     simd::store(p, x);

@@ -23,8 +23,10 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
             if (slots[row] < 0) continue;
             const size_t row_head = size_t{row} * params.kv_heads + head;
             cache.append_key(slots[row], head, args.operand<const float>(kv_append::k) + row_head * params.head_dim);
-            cache.append_value(slots[row], head,
-                               args.operand<const float>(kv_append::v) + row_head * params.v_head_dim);
+            if (params.v_head_dim > 0) {
+                cache.append_value(slots[row], head,
+                                   args.operand<const float>(kv_append::v) + row_head * params.v_head_dim);
+            }
         }
     }
 }

@@ -42,6 +42,21 @@ struct Epilogue {
     }
 };
 
+// The activation rows of a matmul and where their products go.
+struct MatmulRows {
+    const uint8_t* x;
+    size_t row_bytes;
+    uint32_t count;
+    Epilogue epilogue;
+
+    MatmulRows(const KernelArgs& args, size_t bytes)
+        : x(args.operand<const uint8_t>(matmul::x)), row_bytes(bytes), count(args.rows), epilogue(args) {}
+
+    const uint8_t* at(uint32_t t) const { return x + t * row_bytes; }
+    void finish(uint32_t t, uint32_t j, float sum) const { epilogue.finish(t, j, sum); }
+    void finish(uint32_t t, uint32_t j, uint32_t n, simd::f32x16 sums) const { epilogue.finish(t, j, n, sums); }
+};
+
 // Four rows of quantised weights, taken apart chunk by chunk.
 template <class Unpack>
 class FourRows {

@@ -1,4 +1,4 @@
-// quantize_q8 (params/quantize_q8.h): a work item is a row.
+// quantize_q8 (params/quantize_q8.h): a work item is a part of a row.
 #include "../params/quantize_q8.h"
 
 #include "kernel.h"
@@ -8,14 +8,14 @@ namespace ferrule::cpu::FERRULE_ISA {
 namespace {
 
 uint32_t items(const KernelArgs& args) {
-    return args.rows;
+    return args.rows * args.as<QuantizeQ8>().parts;
 }
 
 void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
     const uint32_t k = args.as<QuantizeQ8>().k;
     const float* x = args.operand<const float>(quantize_q8::x);
     uint8_t* out = args.operand<uint8_t>(quantize_q8::out);
-    for (size_t r = begin; r < end; ++r) quantize_row(x + r * k, k, out + r * q8_row::row_bytes(k));
+    for (size_t part = begin; part < end; ++part) quantize_row(x + part * k, k, out + part * q8_row::row_bytes(k));
 }
 
 constexpr Kernel table[] = {{"quantize_q8", &quantize_q8::signature, items, nullptr, run}};

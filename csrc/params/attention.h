@@ -1,10 +1,14 @@
 // attention: out[r, h] = softmax_j(cap(scale * q[r, h] . K[j, kv(h)]) + slope[h] * (j - i)) V[j, kv(h)] over the
-// positions j that row r (at position i) sees: j <= i, and i - j < window where window > 0. kv(h) = h / (heads /
-// kv_heads). cap(s) = softcap * tanh(s / softcap) where softcap > 0. sinks[h] is an extra score that takes part in the
-// softmax's denominator only. q: f32 [rows, heads * head_dim]; cache: kv_cache.h; spans: Span [sequences]; out: f32
-// [rows, heads * v_head_dim].
-// Blocks of 64 positions are taken in order, from position 0 or the window's first block, with a running maximum
-// (Milakov & Gimelshein 2018); the order does not depend on what else is in the batch.
+// positions j that row r (at position i) sees: j <= i, i - j < window where window > 0, and j / chunk = i / chunk where
+// chunk > 0. kv(h) = h / (heads / kv_heads). cap(s) = softcap * tanh(s / softcap) where softcap > 0. sinks[h] is an
+// extra score that takes part in the softmax's denominator only. q: f32 [rows, heads * head_dim]; cache: kv_cache.h;
+// spans: Span [sequences]; out: f32 [rows, heads * v_head_dim].
+// Where `latent` is set (multi-head latent attention, DeepSeek-AI 2024, absorbed form) the cache holds one head, whose
+// value is a latent and whose key is the rotated part that all heads share: a position's key is its latent, then its
+// rotated key, and a query q: f32 [rows, heads * v_head_dim], then q_rotated: f32 [rows, heads * head_dim].
+// selected: f32 [rows, top], the numbers of the only positions that a row sees, in any order; negative ones are none.
+// Blocks of 64 positions are taken in order, from that of the first position seen, with a running maximum (Milakov &
+// Gimelshein 2018); the order does not depend on what else is in the batch.
 #pragma once
 #include "kv_cache.h"
 #include "signature.h"
@@ -17,14 +21,17 @@ struct Attention {
     uint32_t head_dim;
     uint32_t v_head_dim;
     uint32_t window;
+    uint32_t chunk;
+    uint32_t latent;
+    uint32_t top;
     float scale;
     float softcap;
 };
 
 namespace attention {
 
-enum Operand { q, cache, spans, block_table, sinks, slopes, out };
-enum Constant { has_sinks, has_slopes, fc_head_dim, fc_v_head_dim, fc_window, fc_softcap };
+enum Operand { q, q_rotated, cache, spans, block_table, sinks, slopes, selected, out };
+enum Constant { has_sinks, has_slopes, fc_head_dim, fc_v_head_dim, fc_window, fc_chunk, fc_softcap };
 
 // Metal: a simdgroup takes kTileRows rows of a sequence; its threadgroup memory, in floats, holds their queries [8,
 // head_dim], scores [8, 64], and a matrix [8, 8].
@@ -39,11 +46,19 @@ inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(Atten
                                         {"head_dim", FieldType::u32, offsetof(Attention, head_dim)},
                                         {"v_head_dim", FieldType::u32, offsetof(Attention, v_head_dim)},
                                         {"window", FieldType::u32, offsetof(Attention, window)},
+                                        {"chunk", FieldType::u32, offsetof(Attention, chunk)},
+                                        {"latent", FieldType::u32, offsetof(Attention, latent)},
+                                        {"top", FieldType::u32, offsetof(Attention, top)},
                                         {"scale", FieldType::f32, offsetof(Attention, scale)},
                                         {"softcap", FieldType::f32, offsetof(Attention, softcap)}};
-inline constexpr OperandInfo operands[] = {{"q", Access::read},           {"cache", Access::read},
-                                           {"spans", Access::read},       {"block_table", Access::read},
-                                           {"sinks", Access::read, true}, {"slopes", Access::read, true},
+inline constexpr OperandInfo operands[] = {{"q", Access::read},
+                                           {"q_rotated", Access::read, true},
+                                           {"cache", Access::read},
+                                           {"spans", Access::read},
+                                           {"block_table", Access::read},
+                                           {"sinks", Access::read, true},
+                                           {"slopes", Access::read, true},
+                                           {"selected", Access::read, true},
                                            {"out", Access::write}};
 inline constexpr OpSignature signature{"attention", sizeof(Attention), fields, operands};
 

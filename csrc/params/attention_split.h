@@ -17,6 +17,7 @@ struct AttentionSplit {
     uint32_t head_dim;
     uint32_t v_head_dim;
     uint32_t window;
+    uint32_t chunk;
     uint32_t splits;
     float scale;
     float softcap;
@@ -25,7 +26,7 @@ struct AttentionSplit {
 namespace attention_split {
 
 enum Operand { q, cache, spans, block_table, slopes, partials };
-enum Constant { has_slopes, fc_heads, fc_kv_heads, fc_head_dim, fc_v_head_dim, fc_window, fc_softcap };
+enum Constant { has_slopes, fc_heads, fc_kv_heads, fc_head_dim, fc_v_head_dim, fc_window, fc_chunk, fc_softcap };
 
 // A simdgroup is one part; a threadgroup's simdgroups share the queries of up to kMaxHeads heads of a KV head.
 FERRULE_CONSTANT uint32_t kSimdgroups = 4;
@@ -49,6 +50,7 @@ inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(Atten
                                         {"head_dim", FieldType::u32, offsetof(AttentionSplit, head_dim)},
                                         {"v_head_dim", FieldType::u32, offsetof(AttentionSplit, v_head_dim)},
                                         {"window", FieldType::u32, offsetof(AttentionSplit, window)},
+                                        {"chunk", FieldType::u32, offsetof(AttentionSplit, chunk)},
                                         {"splits", FieldType::u32, offsetof(AttentionSplit, splits)},
                                         {"scale", FieldType::f32, offsetof(AttentionSplit, scale)},
                                         {"softcap", FieldType::f32, offsetof(AttentionSplit, softcap)}};

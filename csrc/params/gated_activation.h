@@ -1,5 +1,5 @@
-// gated_activation: out = act(gate) * up. gate, up: f32 [rows, width]; out: f32 [rows, width], or q8 rows for
-// gated_activation_q8. activation: see activation.h.
+// gated_activation: out = act(gate) * up. gate, up: f32 [rows, width]; out: f32 [rows, width], or for
+// gated_activation_q8 q8 rows (q8_row.h), one for each of `parts` equal parts of a row. activation: see activation.h.
 #pragma once
 #include "activation.h"
 #include "metal_dispatch.h"
@@ -10,6 +10,7 @@ namespace ferrule {
 struct GatedActivation {
     uint32_t width;
     uint32_t activation;
+    uint32_t parts;
 };
 
 namespace gated_activation {
@@ -19,7 +20,8 @@ enum Constant { fc_activation };
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(GatedActivation, width)},
-                                        {"activation", FieldType::u32, offsetof(GatedActivation, activation)}};
+                                        {"activation", FieldType::u32, offsetof(GatedActivation, activation)},
+                                        {"parts", FieldType::u32, offsetof(GatedActivation, parts)}};
 inline constexpr OperandInfo operands[] = {{"gate", Access::read}, {"up", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"gated_activation", sizeof(GatedActivation), fields, operands};
 

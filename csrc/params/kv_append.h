@@ -1,5 +1,6 @@
 // kv_append: writes one step's keys and values into a layer's cache (kv_cache.h).
-// k: f32 [rows, kv_heads * head_dim]; v: f32 [rows, kv_heads * v_head_dim]; slots: i32 [rows], negative = skip.
+// k: f32 [rows, kv_heads * head_dim]; v: f32 [rows, kv_heads * v_head_dim], absent where v_head_dim is 0; slots: i32
+// [rows], negative = skip.
 #pragma once
 #include "kv_cache.h"
 #include "metal_dispatch.h"
@@ -22,7 +23,7 @@ inline constexpr ParamField fields[] = {{"kv_heads", FieldType::u32, offsetof(Kv
                                         {"head_dim", FieldType::u32, offsetof(KvAppend, head_dim)},
                                         {"v_head_dim", FieldType::u32, offsetof(KvAppend, v_head_dim)}};
 inline constexpr OperandInfo operands[] = {
-    {"k", Access::read}, {"v", Access::read}, {"slots", Access::read}, {"cache", Access::read_write}};
+    {"k", Access::read}, {"v", Access::read, true}, {"slots", Access::read}, {"cache", Access::read_write}};
 inline constexpr OpSignature signature{"kv_append", sizeof(KvAppend), fields, operands};
 
 inline constexpr MetalDispatch metal_dispatch(const KvAppend& params, const LaunchSizes& sizes) {

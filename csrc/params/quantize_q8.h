@@ -1,4 +1,4 @@
-// quantize_q8: x f32 [rows, k] -> out: q8 rows (q8_row.h).
+// quantize_q8: x f32 [rows, parts * k] -> out: q8 rows (q8_row.h), one for each part of k values.
 #pragma once
 #include "signature.h"
 
@@ -6,6 +6,7 @@ namespace ferrule {
 
 struct QuantizeQ8 {
     uint32_t k;
+    uint32_t parts;
 };
 
 namespace quantize_q8 {
@@ -13,7 +14,8 @@ namespace quantize_q8 {
 enum Operand { x, out };
 
 #ifndef __METAL_VERSION__
-inline constexpr ParamField fields[] = {{"k", FieldType::u32, offsetof(QuantizeQ8, k)}};
+inline constexpr ParamField fields[] = {{"k", FieldType::u32, offsetof(QuantizeQ8, k)},
+                                        {"parts", FieldType::u32, offsetof(QuantizeQ8, parts)}};
 inline constexpr OperandInfo operands[] = {{"x", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"quantize_q8", sizeof(QuantizeQ8), fields, operands};
 #endif

@@ -5,18 +5,37 @@
 #include "attention.h"
 #include "attention_merge.h"
 #include "attention_split.h"
+#include "causal_conv1d.h"
+#include "clamp.h"
+#include "clamped_swiglu.h"
+#include "dynamic_rope_table.h"
 #include "embedding.h"
+#include "expert_linear.h"
+#include "expert_sum.h"
 #include "gated_activation.h"
+#include "gated_delta_rule.h"
+#include "keep_outliers.h"
 #include "kv_append.h"
+#include "layer_norm.h"
+#include "long_rope_table.h"
 #include "matmul.h"
+#include "multiply.h"
 #include "qkv_prepare.h"
 #include "quantize_q8.h"
 #include "rms_norm.h"
+#include "root_mean_square.h"
 #include "rope.h"
 #include "rope_table.h"
+#include "route.h"
 #include "scale.h"
+#include "scale_by_position.h"
+#include "sectioned_rope_table.h"
+#include "select_positions.h"
 #include "softcap.h"
+#include "ssm_scan.h"
+#include "take_columns.h"
 #include "take_rows.h"
+#include "xielu.h"
 
 namespace ferrule {
 
@@ -26,18 +45,37 @@ inline constexpr const OpSignature* kSignatures[] = {
     &attention::signature,
     &attention_merge::signature,
     &attention_split::signature,
+    &causal_conv1d::signature,
+    &clamp::signature,
+    &clamped_swiglu::signature,
+    &dynamic_rope_table::signature,
     &embedding::signature,
+    &expert_linear::signature,
+    &expert_sum::signature,
     &gated_activation::signature,
+    &gated_delta_rule::signature,
+    &keep_outliers::signature,
     &kv_append::signature,
+    &layer_norm::signature,
+    &long_rope_table::signature,
     &matmul::signature,
+    &multiply::signature,
     &qkv_prepare::signature,
     &quantize_q8::signature,
     &rms_norm::signature,
+    &root_mean_square::signature,
     &rope::signature,
     &rope_table::signature,
+    &route::signature,
     &scale::signature,
+    &scale_by_position::signature,
+    &sectioned_rope_table::signature,
+    &select_positions::signature,
     &softcap::signature,
+    &ssm_scan::signature,
+    &take_columns::signature,
     &take_rows::signature,
+    &xielu::signature,
 };
 
 }  // namespace ferrule

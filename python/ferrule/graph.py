@@ -27,12 +27,14 @@ Dim = int | str
 class Value:
     """The result of an op: `shape[0]` is a symbolic dimension, the others are numbers.
 
-    `dtype` is "f32" throughout a Graph; lowering adds values of other types, such as "q8" rows.
+    `dtype` is "f32" throughout a Graph; lowering adds "q8" values, each of whose rows is quantised in `parts` equal
+    parts.
     """
 
     shape: tuple[Dim, ...]
     producer: str
     dtype: str = "f32"
+    parts: int = 1
 
     @property
     def width(self) -> int:
@@ -157,6 +159,16 @@ class Graph:
             self._stage = outer
 
     @property
+    def weights(self) -> list[Weight]:
+        """Every weight once, in order of use; of experts, their matrices."""
+        found: dict[Weight, None] = {}
+        for op in self.ops:
+            for operand in op.operands.values():
+                matrices = operand.matrices if isinstance(operand, Experts) else (operand,)
+                found.update((matrix, None) for matrix in matrices if isinstance(matrix, Weight))
+        return list(found)
+
+    @property
     def reread_lengths(self) -> set[int]:
         """Lengths past which a growing sequence must be read anew: the keys of a shorter one are rotated otherwise."""
         return {op.attributes["threshold"] for op in self.ops if op.kind == "long_rope_table"}
@@ -193,6 +205,11 @@ class Graph:
         layer = StateLayer(len(self.states), shape)
         self.states.append(layer)
         return layer
+
+    def _carried(self, state: StateLayer) -> Operands:
+        """A state, and the inputs that say which tokens and which slot of it belong to a sequence."""
+        spans, slots = self.input("spans", (SEQUENCES, 4), "u32"), self.input("state_slots", (SEQUENCES,))
+        return {"state": state, "spans": spans, "state_slots": slots}
 
     def _record(self, kind: str, shape: tuple[Dim, ...] | None, operands: Operands, **attributes: Any) -> Value:
         out = Value(shape or (), kind)
@@ -266,8 +283,8 @@ class Graph:
         operands: Operands = {
             "positions": self.input("positions", (TOKENS,)),
             "lengths": self.input("lengths", (TOKENS,)),
-            "short": short,
-            "long": long,
+            "short_frequencies": short,
+            "long_frequencies": long,
         }
         scales = {"short_scale": short_scale, "long_scale": long_scale}
         return self._record("long_rope_table", (TOKENS, 2 * short.shape[0]), operands, threshold=threshold, **scales)
@@ -502,7 +519,7 @@ class Graph:
 
         x: [tokens, channels]; weight: [channels, kernel]; state [kernel - 1, channels]: the inputs before this step.
         """
-        operands: Operands = {"x": x, "weight": weight, "bias": bias, "state": state}
+        operands: Operands = {"x": x, "weight": weight, "bias": bias, **self._carried(state)}
         return self._record("causal_conv1d", x.shape, operands, kernel=weight.shape[1])
 
     def ssm_scan(
@@ -526,7 +543,8 @@ class Graph:
         With s = softplus(dt + dt_bias) limited to [dt_min, dt_max]:
         S[h] = exp(s a[h]) S[h] + s x[h] b^T, out[h] = S[h] c + d[h] x[h] -> [tokens, heads * p]
         """
-        operands: Operands = {"x": x, "dt": dt, "b": b, "c": c, "a": a, "d": d, "dt_bias": dt_bias, "state": state}
+        operands: Operands = {"x": x, "dt": dt, "b": b, "c": c, "a": a, "d": d, "dt_bias": dt_bias}
+        operands = {**operands, **self._carried(state)}
         heads, _, n = state.shape
         attributes = {"heads": heads, "groups": b.width // n, "dt_min": dt_min, "dt_max": dt_max}
         return self._record("ssm_scan", x.shape, operands, **attributes)
@@ -560,7 +578,7 @@ class Graph:
             "dt": dt,
             "a": a,
             "dt_bias": dt_bias,
-            "state": state,
+            **self._carried(state),
         }
         return self._record("gated_delta_rule", v.shape, operands, tiled=tiled)
 

@@ -24,7 +24,6 @@ from .engine.runner import Runner
 from .engine.sampling import GenerationOptions, check_integer
 from .engine.step_inputs import Chunk
 from .errors import DeviceError, FerruleError, MemoryBudgetError, OptionError
-from .graph import Experts, Weight
 from .lowering import Target, cpu_target
 from .tokenizer import Tokenizer, load_tokenizer
 
@@ -84,7 +83,7 @@ def load(
     graph = architecture.graph
     dtype = kv_cache.cache_dtype(graph) if kv_dtype == "auto" else kv_dtype
     positions, pool = _budget(checkpoint, architecture, context, kv_cache.position_bytes(graph.caches, dtype))
-    cache = kv_cache.KVCache(graph.caches, dtype=dtype, positions=pool)
+    cache = kv_cache.KVCache(graph.caches, dtype=dtype, positions=pool, states=graph.states)
     runner = Runner(graph, runs_on, cache, threads=threads or machine.cores())
     return Model(checkpoint, architecture, runner, context=positions, chat_template=chat_template)
 
@@ -199,7 +198,7 @@ class Model:
         try:
             for begin in range(0, len(ids), runner.max_tokens):
                 end = min(begin + runner.max_tokens, len(ids))
-                runner.forward([Chunk(sequence, ids[begin:end], "all")], out[begin:end])
+                runner.forward([Chunk(sequence, ids[begin:end], "all", len(ids))], out[begin:end])
         finally:
             runner.cache.release(sequence)
         return out
@@ -209,15 +208,12 @@ class Model:
         checkpoint, architecture, runner = self._parts()
         tokenizer, graph = self.tokenizer, architecture.graph
         formats = Counter(tensor.format for tensor in checkpoint.tensors.values())
-        operands = {operand for op in graph.ops for operand in op.operands.values()}
-        weights = {o for o in operands if isinstance(o, Weight)}
-        weights |= {matrix for o in operands if isinstance(o, Experts) for matrix in o.matrices}
         return {
             "name": self.name,
             "path": str(self.path),
             "container": checkpoint.container,
             "architecture": architecture.family,
-            "parameters": sum(int(np.prod(w.shape, dtype=np.int64)) for w in weights),
+            "parameters": sum(int(np.prod(w.shape, dtype=np.int64)) for w in graph.weights),
             "weights": dict(formats.most_common()),
             "weight_bytes": _mapped_bytes(checkpoint),
             "layers": len({op.layer for op in graph.ops if op.layer is not None}),
@@ -227,6 +223,7 @@ class Model:
             "kv_dtype": runner.cache.dtype,
             "cache_bytes_per_token": runner.cache.bytes_per_position,
             "cache_bytes_at_full_context": runner.cache.bytes_per_position * self.context,
+            "state_bytes_per_text": runner.cache.bytes_per_sequence,
             "tokenizer": tokenizer.kind,
             "bos_token": tokenizer.id_to_token(tokenizer.bos_id) if tokenizer.bos_id is not None else None,
             "adds_bos": tokenizer.adds_bos,
@@ -284,7 +281,9 @@ def _runnable(name: str | None) -> Target:
 
 
 def _model_context(architecture: Architecture) -> int:
-    return architecture.config.integer("max_position_embeddings", 4096)
+    """The longest text that the model is made for; frequencies that follow its length stretch the config's limit."""
+    stretch = [op.attributes["factor"] for op in architecture.graph.ops if op.kind == "dynamic_rope_table"]
+    return int(architecture.config.integer("max_position_embeddings", 4096) * max(stretch, default=1))
 
 
 def _mapped_bytes(checkpoint: Checkpoint) -> int:

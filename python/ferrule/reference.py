@@ -125,14 +125,14 @@ class Reference:
         self,
         positions: Array,
         lengths: Array,
-        short: Array,
-        long: Array,
+        short_frequencies: Array,
+        long_frequencies: Array,
         threshold: int,
         short_scale: float,
         long_scale: float,
     ) -> Array:
         is_long = (lengths > threshold)[:, None]
-        frequencies: Array = np.where(is_long, long, short)
+        frequencies: Array = np.where(is_long, long_frequencies, short_frequencies)
         scale = np.where(is_long, long_scale, short_scale)
         return self._table(positions[:, None] * frequencies.astype(np.float64), scale)
 
@@ -335,7 +335,14 @@ class Reference:
         return self._states.setdefault(state, np.zeros(state.shape, self._dtype))
 
     def _causal_conv1d(
-        self, x: Array, weight: Array, state: StateLayer, kernel: int, bias: Array | None = None
+        self,
+        x: Array,
+        weight: Array,
+        state: StateLayer,
+        spans: None,
+        state_slots: None,
+        kernel: int,
+        bias: Array | None = None,
     ) -> Array:
         seen = np.concatenate([self._state(state), x])
         self._states[state] = seen[len(x) :]
@@ -351,6 +358,8 @@ class Reference:
         a: Array,
         d: Array,
         state: StateLayer,
+        spans: None,
+        state_slots: None,
         heads: int,
         groups: int,
         dt_min: float,
@@ -378,6 +387,8 @@ class Reference:
         a: Array,
         dt_bias: Array,
         state: StateLayer,
+        spans: None,
+        state_slots: None,
         tiled: bool,
     ) -> Array:
         heads, dk, dv = state.shape

@@ -1,4 +1,4 @@
-"""activation, gated_activation and gated_activation_q8 against NumPy float64."""
+"""activation, gated_activation, clamped_swiglu and xielu against NumPy float64."""
 
 import math
 
@@ -67,7 +67,7 @@ def test_activation(runner: Runner, shape: tuple[int, int], activation: str) -> 
 def test_gated_activation(runner: Runner, shape: tuple[int, int], activation: str) -> None:
     gate = inputs(shape)
     up = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
-    params = {"width": shape[1], "activation": ACTIVATIONS.index(activation)}
+    params = {"width": shape[1], "activation": ACTIVATIONS.index(activation), "parts": 1}
     out = runner.run("gated_activation", {"gate": gate, "up": up}, params, shape[0], shape)
     expected, bound = reference(gate, activation)
     expected *= up
@@ -75,14 +75,43 @@ def test_gated_activation(runner: Runner, shape: tuple[int, int], activation: st
 
 
 @pytest.mark.parametrize("activation", ["silu", "gelu_tanh"])
-@pytest.mark.parametrize("shape", [*SHAPES, (3, 300)], ids=str)
-def test_gated_activation_q8(runner: Runner, shape: tuple[int, int], activation: str) -> None:
+@pytest.mark.parametrize(("shape", "parts"), [*((shape, 1) for shape in SHAPES), ((3, 300), 1), ((2, 400), 2)], ids=str)
+def test_gated_activation_q8(runner: Runner, shape: tuple[int, int], parts: int, activation: str) -> None:
     rows, width = shape
     gate = np.clip(inputs(shape), -20, 20)
     gate[-1, 32:64] = 0  # a group of zeros
     up = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
-    params = {"width": width, "activation": ACTIVATIONS.index(activation)}
+    params = {"width": width, "activation": ACTIVATIONS.index(activation), "parts": parts}
     operands = {"gate": gate, "up": up}
-    unquantised = runner.run("gated_activation", operands, params, rows, shape)
-    out = runner.run("gated_activation_q8", operands, params, rows, {"out": ((rows, row_bytes(width)), np.uint8)})
+    unquantised = runner.run("gated_activation", operands, params, rows, (rows * parts, width // parts))
+    size = row_bytes(width // parts)
+    out = runner.run("gated_activation_q8", operands, params, rows, {"out": ((rows * parts, size), np.uint8)})
     np.testing.assert_array_equal(out, Q8Rows.quantize(unquantised).to_bytes())
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_clamped_swiglu(runner: Runner, shape: tuple[int, int]) -> None:
+    gate = inputs(shape)
+    up = (10 * np.random.default_rng(1).standard_normal(shape)).astype(np.float32)
+    params = {"width": shape[1], "alpha": 1.702, "limit": 7.0}
+    out = runner.run("clamped_swiglu", {"gate": gate, "up": up}, params, shape[0], shape)
+    g, u = np.minimum(gate.astype(np.float64), 7.0), np.clip(up.astype(np.float64), -7.0, 7.0)
+    exponent = -np.float64(np.float32(1.702)) * g
+    with np.errstate(over="ignore"):
+        expected = g / (1 + np.exp(exponent)) * (u + 1)
+    # The exponent is off by a rounding, which counts where the exponential does.
+    bound = (9 + np.abs(np.clip(exponent, -100, 100))) * EPSILON * np.abs(expected) + np.abs(g) * EPSILON + TINY
+    assert (np.abs(out - expected) <= bound).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_xielu(runner: Runner, shape: tuple[int, int]) -> None:
+    x = inputs(shape)
+    params = {"width": shape[1], "positive": 0.8, "negative": 0.3, "beta": 0.5, "eps": -1e-6}
+    out = runner.run("xielu", {"x": x}, params, shape[0], shape)
+    p, n, b, e = (np.float64(np.float32(params[name])) for name in ("positive", "negative", "beta", "eps"))
+    x = x.astype(np.float64)
+    expm1 = np.expm1(np.minimum(x, e))
+    expected = np.where(x > 0, p * x**2, n * (expm1 - x)) + b * x
+    magnitude = np.where(x > 0, p * x**2, n * (np.abs(expm1) + np.abs(x))) + np.abs(b * x)
+    assert (np.abs(out - expected) <= 8 * EPSILON * magnitude).all()

@@ -20,6 +20,9 @@ class Case:
     spans: tuple[tuple[int, int], ...]  # (position_begin, n_rows) of each sequence
     v_head_dim: int = 0  # 0: as head_dim
     window: int = 0
+    chunk: int = 0
+    latent: bool = False  # a key is its value, then the cached key
+    top: int = 0  # positions selected for each row
     softcap: float = 0.0
     sinks: float = 0.0  # their magnitude
     slopes: bool = False
@@ -29,7 +32,7 @@ class Case:
         extras = ["slopes"] if self.slopes else []
         extras += [
             f"{name}{getattr(self, name):g}"
-            for name in ("v_head_dim", "window", "softcap", "sinks")
+            for name in ("v_head_dim", "window", "chunk", "latent", "top", "softcap", "sinks")
             if getattr(self, name)
         ]
         spans = "+".join(f"{n_rows}@{begin}" for begin, n_rows in self.spans)
@@ -58,6 +61,11 @@ CASES = [
     Case(2, 1, 32, ((500, 40),), window=130),
     Case(2, 2, 32, ((40, 8),), window=1),
     Case(2, 2, 32, ((40, 8),), window=512),
+    # Chunks: within a block, whole blocks, across borders of blocks, longer than the context.
+    Case(2, 1, 32, ((300, 1), (0, 90), (47, 2)), chunk=16),
+    Case(2, 2, 32, ((0, 150),), chunk=64),
+    Case(4, 1, 32, ((190, 40), (299, 1), (300, 1)), chunk=100),
+    Case(2, 2, 32, ((40, 8),), chunk=512),
     # Widths.
     Case(2, 1, 576, ((70, 3),), v_head_dim=512),
     Case(2, 1, 24, ((70, 40),), v_head_dim=8),
@@ -73,12 +81,35 @@ CASES = [
 ]
 
 
+LATENT_CASES = [
+    Case(16, 1, 64, ((70, 3), (0, 1)), v_head_dim=512, latent=True),
+    Case(4, 1, 8, ((0, 90), (130, 1)), v_head_dim=16, latent=True),
+    Case(3, 1, 4, ((66, 5),), v_head_dim=20, latent=True),
+    Case(4, 1, 8, ((0, 90), (300, 1)), v_head_dim=16, latent=True, top=7),
+    Case(2, 2, 32, ((130, 40),), top=50),
+]
+
+
+def first_visible(case: Case, position: int) -> int:
+    """The first position that a query at `position` sees."""
+    if case.chunk:
+        return position // case.chunk * case.chunk
+    return max(0, position + 1 - case.window) if case.window else 0
+
+
+def select(case: Case, position: int, rng: np.random.Generator) -> np.ndarray:
+    """[top] positions that a query at `position` may see, in any order, with -1 where there are fewer."""
+    chosen = rng.permutation(position + 1)[: case.top].astype(np.float32)
+    return rng.permutation(np.append(chosen, np.full(case.top - len(chosen), -1, np.float32)))
+
+
 @dataclass(frozen=True)
 class Problem:
     """Random operands of a case; `keys` and `values` hold each sequence's [context, kv_heads, dim] as stored."""
 
     case: Case
-    q: np.ndarray  # [rows, heads, head_dim]
+    q: np.ndarray  # [rows, heads, head_dim or, of a latent case, v_head_dim + head_dim]
+    selected: np.ndarray | None  # [rows, top]
     keys: list[np.ndarray]
     values: list[np.ndarray]
     sinks: np.ndarray | None
@@ -107,7 +138,7 @@ class Problem:
         for sequence, (begin, n_rows) in enumerate(case.spans):
             spans.append((row, n_rows, begin, len(block_table)))
             row += n_rows
-            first_seen = max(0, begin + 1 - case.window) if case.window else 0
+            first_seen = first_visible(case, begin)
             for block in range(n_blocks[sequence]):
                 seen = slice(max(first_seen, block * BLOCK), min(contexts[sequence], (block + 1) * BLOCK))
                 if seen.start >= seen.stop:
@@ -120,9 +151,13 @@ class Problem:
                 stored_keys[:, :, inside] = keys[sequence][seen].transpose(1, 2, 0)
                 stored_values[:, inside] = values[sequence][seen].transpose(1, 0, 2)
                 block_table.append(order[len(block_table)])
+        key_dim = case.head_dim + v_head_dim * case.latent
+        q = (case.magnitude * rng.standard_normal((rows, case.heads, key_dim))).astype(np.float32)
+        positions = [begin + i for begin, n_rows in case.spans for i in range(n_rows)]
         return cls(
             case,
-            (case.magnitude * rng.standard_normal((rows, case.heads, case.head_dim))).astype(np.float32),
+            q,
+            np.stack([select(case, i, rng) for i in positions]) if case.top else None,
             keys,
             values,
             (case.sinks * rng.standard_normal(case.heads)).astype(np.float32) if case.sinks else None,
@@ -136,14 +171,20 @@ class Problem:
                 "head_dim": case.head_dim,
                 "v_head_dim": v_head_dim,
                 "window": case.window,
-                "scale": float(np.float32(case.head_dim**-0.5)),
+                "chunk": case.chunk,
+                "latent": case.latent,
+                "top": case.top,
+                "scale": float(np.float32(key_dim**-0.5)),
                 "softcap": case.softcap,
             },
         )
 
     def run(self, runner: Runner) -> np.ndarray:
+        latents = self.params["v_head_dim"] if self.case.latent else self.q.shape[-1]
         operands = {
-            "q": self.q,
+            "q": np.ascontiguousarray(self.q[..., :latents]),
+            "q_rotated": np.ascontiguousarray(self.q[..., latents:]) if self.case.latent else None,
+            "selected": self.selected,
             "cache": self.cache,
             "spans": self.spans,
             "block_table": self.block_table,
@@ -160,7 +201,8 @@ class Problem:
         """The problem of one row alone, which must give the same result as the row among others."""
         (span,) = (s for s in self.spans if s[0] <= row < s[0] + s[1])
         alone = np.array([[0, 1, span[2] + row - span[0], span[3]]], np.uint32)
-        return replace(self, q=self.q[row : row + 1], spans=alone)
+        selected = None if self.selected is None else self.selected[row : row + 1]
+        return replace(self, q=self.q[row : row + 1], selected=selected, spans=alone)
 
     def reference(self) -> tuple[np.ndarray, np.ndarray]:
         """The result in float64 and a bound of the error of its computation in float32."""
@@ -170,12 +212,15 @@ class Problem:
         for (row_begin, n_rows, begin, _), keys, values in zip(self.spans, self.keys, self.values, strict=True):
             for r in range(n_rows):
                 i = int(begin) + r
-                first = max(0, i + 1 - case.window) if case.window else 0
-                positions = np.arange(first, i + 1)
+                positions = np.arange(first_visible(case, i), i + 1)
+                if self.selected is not None:
+                    positions = np.intersect1d(positions, self.selected[row_begin + r].astype(int))
                 for h in range(case.heads):
                     kv_head = h // (case.heads // case.kv_heads)
                     k = keys[positions, kv_head].astype(np.float64)
                     v = values[positions, kv_head].astype(np.float64)
+                    if case.latent:
+                        k = np.concatenate([v, k], axis=1)
                     q = self.q[row_begin + r, h].astype(np.float64)
                     out[row_begin + r, h], bound[row_begin + r, h] = self._one(q, k, v, h, positions - i)
         return out, bound
@@ -183,8 +228,8 @@ class Problem:
     def _one(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, head: int, distance: np.ndarray) -> Any:
         case, scale = self.case, self.params["scale"]
         scores = scale * (k @ q)
-        # Of a score: head_dim products and sums, one rounding of scale * q.
-        score_error = 1.01 * (case.head_dim + 1) * EPSILON * (scale * (np.abs(k) @ np.abs(q)))
+        # Of a score: as many products and sums as q has values, one rounding of scale * q.
+        score_error = 1.01 * (len(q) + 1) * EPSILON * (scale * (np.abs(k) @ np.abs(q)))
         if case.softcap:
             scores = case.softcap * np.tanh(scores / case.softcap)
             score_error += 8 * EPSILON * np.abs(scores)
@@ -213,7 +258,13 @@ def test_attention(runner: Runner, case: Case, dtype: type) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-@pytest.mark.parametrize("case", [case for case in CASES if sum(n for _, n in case.spans) > 1], ids=str)
+@pytest.mark.parametrize("case", LATENT_CASES, ids=str)
+def test_latents_and_selected_positions(runner: Runner, case: Case, dtype: type) -> None:
+    test_attention(runner, case, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("case", [c for c in CASES + LATENT_CASES if sum(n for _, n in c.spans) > 1], ids=str)
 def test_a_row_alone_gives_the_same_bits(runner: Runner, case: Case, dtype: type) -> None:
     problem = Problem.make(case, dtype)
     batch = problem.run(runner)

@@ -1,4 +1,4 @@
-"""add, scale, softcap and take_rows against NumPy float64."""
+"""Ops that work value by value or move values, against NumPy."""
 
 import numpy as np
 import pytest
@@ -48,3 +48,55 @@ def test_take_rows(runner: Runner, width: int) -> None:
     index = np.array([8, 0, 3, 3], np.int32)
     out = runner.run("take_rows", {"x": x, "index": index}, {"width": width}, 4, (4, width), dims=(9, 4, 2))
     np.testing.assert_array_equal(out, x[index])
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_clamp(runner: Runner, shape: tuple[int, int]) -> None:
+    x = values(*shape, scale=3.0)
+    x[0, 0] = np.nan
+    out = runner.run("clamp", {"x": x}, {"width": shape[1], "limit": 2.5}, shape[0], shape)
+    np.testing.assert_array_equal(out, np.clip(x, np.float32(-2.5), np.float32(2.5)))
+
+
+@pytest.mark.parametrize(("width", "group"), [(1, 1), (33, 1), (640, 1), (640, 64), (33, 11), (7, 7)])
+@pytest.mark.parametrize("by_row", [False, True])
+def test_multiply(runner: Runner, width: int, group: int, by_row: bool) -> None:
+    x, n = values(3, width), width // group
+    factors = values(3 if by_row else 1, n, 2)[..., 0]
+    params = {"width": width, "group": group, "factor_stride": n if by_row else 0}
+    out = runner.run("multiply", {"x": x, "factors": factors}, params, 3, (3, width))
+    np.testing.assert_array_equal(out, x * factors.repeat(group, axis=1))
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+def test_scale_by_position(runner: Runner, offset: int) -> None:
+    positions = np.array([0, 1, 8190, 8191, 8192, 100_000, 10_000_000], np.int32)
+    x = values(7, 33)
+    params = {"width": 33, "beta": 0.1, "period": 8192.0, "offset": offset}
+    out = runner.run("scale_by_position", {"x": x, "positions": positions}, params, 7, x.shape)
+    factors = 1 + np.float64(np.float32(0.1)) * np.log(1 + np.floor((positions + offset) / 8192.0))
+    np.testing.assert_array_equal(out, x * factors.astype(np.float32)[:, None])
+
+
+def test_take_columns(runner: Runner) -> None:
+    x = values(5, 100)
+    out = runner.run("take_columns", {"x": x}, {"width": 100, "begin": 33, "count": 50}, 5, (5, 50))
+    np.testing.assert_array_equal(out, x[:, 33:83])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 33), (2, 640)], ids=str)
+def test_root_mean_square(runner: Runner, shape: tuple[int, int]) -> None:
+    x = values(*shape)
+    out = runner.run("root_mean_square", {"x": x}, {"width": shape[1]}, shape[0], (shape[0],))
+    expected = np.sqrt((x.astype(np.float64) ** 2).mean(axis=1))
+    assert (np.abs(out - expected) <= (shape[1] / 32 + 3) * EPSILON * expected).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 33), (2, 640)], ids=str)
+def test_keep_outliers(runner: Runner, shape: tuple[int, int]) -> None:
+    x = values(*shape) + np.float32(2)
+    params = {"width": shape[1], "deviations": 0.5}
+    out = runner.run("keep_outliers", {"x": x}, params, shape[0], shape)
+    exact = x.astype(np.float64)
+    cutoff = exact.mean(axis=1, keepdims=True) + 0.5 * exact.std(axis=1, keepdims=True)
+    assert (np.abs(out - np.maximum(exact - cutoff, 0)) <= (shape[1] / 16 + 8) * EPSILON * 4).all()

@@ -8,7 +8,7 @@ from q8_rows import Q8Rows, row_bytes
 
 def quantize(runner: Runner, x: np.ndarray) -> Q8Rows:
     rows, k = x.shape
-    out = runner.run("quantize_q8", {"x": x}, {"k": k}, rows, {"out": ((rows, row_bytes(k)), np.uint8)})
+    out = runner.run("quantize_q8", {"x": x}, {"k": k, "parts": 1}, rows, {"out": ((rows, row_bytes(k)), np.uint8)})
     return Q8Rows.from_bytes(out, k)
 
 
@@ -23,6 +23,13 @@ def test_quantize_q8(runner: Runner, rows: int, k: int) -> None:
     x = np.random.default_rng(k).standard_normal((rows, k)).astype(np.float32)
     x *= np.exp2(np.random.default_rng(rows).integers(-20, 20, (rows, k))).astype(np.float32)
     assert_same(quantize(runner, x), Q8Rows.quantize(x))
+
+
+@pytest.mark.parametrize("k", [32, 40, 160])
+def test_parts_are_rows_of_their_own(runner: Runner, k: int) -> None:
+    x = np.random.default_rng(k).standard_normal((2, 3 * k)).astype(np.float32)
+    out = runner.run("quantize_q8", {"x": x}, {"k": k, "parts": 3}, 2, {"out": ((6, row_bytes(k)), np.uint8)})
+    assert_same(Q8Rows.from_bytes(out, k), Q8Rows.quantize(x.reshape(6, k)))
 
 
 def test_extreme_groups(runner: Runner) -> None:

@@ -95,6 +95,7 @@ class Stream(Iterator[Chunk]):
         self._history = list(prompt)
         self._unread = list(prompt)  # tokens that the model has yet to see
         self._limit = min(len(prompt) + options.max_new_tokens, context)
+        self._reread = runner.graph.reread_lengths
         self._sequence = Sequence()
         self._release = weakref.finalize(self, runner.cache.release, self._sequence)
         self._release.atexit = False
@@ -143,11 +144,14 @@ class Stream(Iterator[Chunk]):
     def _next_token(self) -> int | None:
         """Lets the model read what it has not seen and draws a token; None after an end token."""
         started = time.perf_counter()
-        size = self._runner.max_tokens
+        if len(self._history) - 1 in self._reread:
+            self._runner.cache.release(self._sequence)
+            self._unread = list(self._history)
+        size, length = self._runner.max_tokens, len(self._history)
         for begin in range(0, len(self._unread), size):
             part = self._unread[begin : begin + size]
-            last = begin + size >= len(self._unread)
-            logits = self._runner.forward([step_inputs.Chunk(self._sequence, part, "last" if last else "none")])
+            wanted: step_inputs.Logits = "last" if begin + size >= len(self._unread) else "none"
+            logits = self._runner.forward([step_inputs.Chunk(self._sequence, part, wanted, length)])
         token = self._sampler.sample(logits[0], self._history)
         seconds = time.perf_counter() - started
         if self.timings.prompt_seconds == 0:

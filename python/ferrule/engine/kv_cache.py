@@ -1,7 +1,8 @@
-"""The paged key/value cache: blocks of positions handed out to sequences as they grow."""
+"""What sequences keep between steps: blocks of a paged key/value cache, handed out as they grow, and a state each."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
@@ -9,44 +10,58 @@ from dataclasses import dataclass, field
 from .. import _core
 from ..errors import MemoryBudgetError
 from ..formats import FORMATS
-from ..graph import CacheLayer, Graph, Weight
+from ..graph import CacheLayer, Graph, StateLayer
 
 BLOCK = _core.CACHE_BLOCK  # positions in a block (csrc/params/kv_cache.h)
 ELEMENT_BYTES = {"f32": 4, "f16": 2}
+STATE_SLOTS = 64  # sequences that may have a state at once
+ALIGNMENT = 64  # of a layer's memory (csrc/plan/plan.h)
 
 
 @dataclass(eq=False)
 class Sequence:
-    """One text in progress: the blocks that hold its keys and values, and how many positions are filled."""
+    """One text in progress: the blocks that hold its keys and values, and how many positions are filled.
+
+    `state_slot` is its place in the states of recurrent layers, -1 while it has none.
+    """
 
     blocks: list[int] = field(default_factory=list)
     length: int = 0
+    state_slot: int = -1
 
 
 class KVCache:
-    """One pool of blocks for all layers: block b of every layer belongs to the same sequence.
+    """One pool of blocks for all layers: block b of every layer belongs to the same sequence. So do slots of states.
 
     Memory is reserved for `positions` and touched only as sequences fill it. Raises MemoryBudgetError where the system
     cannot reserve it.
     """
 
-    def __init__(self, layers: Seq[CacheLayer], *, dtype: str, positions: int) -> None:
+    def __init__(self, layers: Seq[CacheLayer], *, dtype: str, positions: int, states: Seq[StateLayer] = ()) -> None:
         self.dtype = dtype
         self.n_blocks = -(-positions // BLOCK)
-        self.offsets: list[int] = []
+        self.places: dict[CacheLayer | StateLayer, tuple[int, int]] = {}  # offset and bytes
+        sizes: list[tuple[CacheLayer | StateLayer, int]] = []
+        sizes += [(layer, self.n_blocks * block_bytes(layer, dtype)) for layer in layers]
+        sizes += [(state, STATE_SLOTS * state_bytes(state)) for state in states]
         total = 0
-        for layer in layers:
-            self.offsets.append(total)
-            total += self.n_blocks * block_bytes(layer, dtype)
+        for owner, size in sizes:
+            self.places[owner] = total, size
+            total += -(-size // ALIGNMENT) * ALIGNMENT
         self.bytes_per_position = position_bytes(layers, dtype)
+        self.bytes_per_sequence = sum(state_bytes(state) for state in states)
         try:
             self.memory = _core.Cache(total)
         except RuntimeError as error:
             raise MemoryBudgetError(f"the key/value cache: {error}", hint="Load with a smaller context") from error
         self._free = list(range(self.n_blocks - 1, -1, -1))
+        self._free_slots = list(range(STATE_SLOTS - 1, -1, -1))
 
     def grow(self, sequence: Sequence, length: int) -> None:
-        """Gives the sequence blocks for `length` positions. Raises MemoryBudgetError when the pool is empty."""
+        """Gives the sequence blocks for `length` positions and, the first time, a slot for its states.
+
+        Raises MemoryBudgetError when none is left.
+        """
         needed = -(-length // BLOCK) - len(sequence.blocks)
         if needed > len(self._free):
             raise MemoryBudgetError(
@@ -55,13 +70,24 @@ class KVCache:
                 found=str(len(self._free)),
                 hint="Finish other sequences, or load with a larger context",
             )
+        if self.bytes_per_sequence and sequence.state_slot < 0:
+            if not self._free_slots:
+                raise MemoryBudgetError(
+                    "too many sequences at once for a model with recurrent layers",
+                    expected=f"at most {STATE_SLOTS}",
+                    hint="Finish other sequences",
+                )
+            sequence.state_slot = self._free_slots.pop()
         for _ in range(needed):
             sequence.blocks.append(self._free.pop())
 
     def release(self, sequence: Sequence) -> None:
-        """Takes the sequence's blocks back; works after `close` too."""
+        """Takes the sequence's blocks and state slot back; works after `close` too."""
         blocks, sequence.blocks, sequence.length = sequence.blocks, [], 0
         self._free.extend(reversed(blocks))
+        if sequence.state_slot >= 0:
+            self._free_slots.append(sequence.state_slot)
+            sequence.state_slot = -1
 
     def close(self) -> None:
         """Frees the memory."""
@@ -78,7 +104,11 @@ def position_bytes(layers: Iterable[CacheLayer], dtype: str) -> int:
     return sum(block_bytes(layer, dtype) for layer in layers) // BLOCK
 
 
+def state_bytes(state: StateLayer) -> int:
+    """Bytes of one sequence's state of one layer."""
+    return 4 * math.prod(state.shape)
+
+
 def cache_dtype(graph: Graph) -> str:
     """The cache's type: f16 for models with quantised weights, f32 for float ones, whose results f16 would round."""
-    matrices = (o for op in graph.ops for o in op.operands.values() if isinstance(o, Weight))
-    return "f16" if any(FORMATS[matrix.format].block > 1 for matrix in matrices) else "f32"
+    return "f16" if any(FORMATS[weight.format].block > 1 for weight in graph.weights) else "f32"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from ..errors import FerruleError
-from ..graph import CacheLayer, Graph, Input, Operand, Value, Weight
+from ..graph import CacheLayer, Graph, Input, Operand, StateLayer, Value, Weight
 from ..lowering import Plan, RowClass, lower
 from ..lowering.layout import row_bytes
 from ..lowering.plan import Launch
@@ -91,9 +91,8 @@ def compile_plan(plan: Plan, executor: _core.Executor, cache: KVCache) -> _core.
                 return "weight", weights[o], 0, o.data.nbytes
             case Input():
                 return "input", inputs[o], 0, 0
-            case CacheLayer():
-                end = cache.offsets[o.index + 1] if o.index + 1 < len(cache.offsets) else cache.memory.bytes
-                return "cache", 0, cache.offsets[o.index], end - cache.offsets[o.index]
+            case CacheLayer() | StateLayer():
+                return "cache", 0, *cache.places[o]
             case Value() if o is plan.graph.output:
                 return "output", 0, 0, 0
             case Value():

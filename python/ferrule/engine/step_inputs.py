@@ -16,11 +16,15 @@ Logits = Literal["none", "last", "all"]
 
 @dataclass(frozen=True)
 class Chunk:
-    """Tokens to append to a sequence in this step, and of which of them the logits are wanted."""
+    """Tokens to append to a sequence in this step, and of which of them the logits are wanted.
+
+    `length` is that of the whole prompt where `tokens` are a part of it.
+    """
 
     sequence: Sequence
     tokens: Seq[int]
     logits: Logits = "last"
+    length: int = 0
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class StepInputs:
 
 def step_inputs(chunks: Seq[Chunk]) -> StepInputs:
     """Lays the chunks' tokens side by side. The sequences must own blocks for their new length already."""
-    positions, slots, spans, table = [], [], [], []
+    positions, lengths, slots, spans, table = [], [], [], [], []
     rows: list[int] = []
     row = block = 0
     for chunk in chunks:
@@ -43,6 +47,7 @@ def step_inputs(chunks: Seq[Chunk]) -> StepInputs:
         blocks = np.asarray(chunk.sequence.blocks, np.int32)
         where = np.arange(begin, begin + n, dtype=np.int32)
         positions.append(where)
+        lengths.append(np.full(n, max(chunk.length, begin + n), np.int32))
         slots.append(blocks[where // BLOCK] * BLOCK + where % BLOCK)
         spans.append((row, n, begin, block))
         table.append(blocks)
@@ -53,9 +58,12 @@ def step_inputs(chunks: Seq[Chunk]) -> StepInputs:
     arrays = {
         "tokens": np.concatenate([np.asarray(chunk.tokens, np.int32) for chunk in chunks]),
         "positions": np.concatenate(positions),
+        "axis_positions": np.repeat(np.concatenate(positions), 3),
+        "lengths": np.concatenate(lengths),
         "slots": np.concatenate(slots),
         "spans": np.asarray(spans, np.uint32),
         "block_table": np.concatenate(table),
         "rows": np.asarray(rows, np.int32),
+        "state_slots": np.array([chunk.sequence.state_slot for chunk in chunks], np.int32),
     }
     return StepInputs(row, len(rows), len(chunks), arrays)

@@ -23,7 +23,7 @@ def lower(
     `row_class` is that of the step's tokens, `logits` that of the rows whose logits are wanted. Without `fuse` every
     op has a launch of its own. Raises UnsupportedOp where the target has no kernel.
     """
-    ops = list(graph.ops)
+    ops = fusions.absorb_latents(graph.ops)
     if target.backend == "cpu":
         ops = fusions.quantize_inputs(ops)
     if fuse:

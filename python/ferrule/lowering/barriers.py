@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import _core
-from ..graph import CacheLayer, Operand, Value
+from ..graph import CacheLayer, Operand, StateLayer, Value
 from .plan import Launch
 
 
@@ -14,7 +14,7 @@ def assign(launches: list[Launch]) -> None:
     written: set[Operand] = set()
     for launch in launches:
         access = {name: kind for name, kind, _ in signatures[launch.op][2]}
-        shared = {name: o for name, o in launch.operands.items() if isinstance(o, Value | CacheLayer)}
+        shared = {name: o for name, o in launch.operands.items() if isinstance(o, Value | CacheLayer | StateLayer)}
         reads = {o for name, o in shared.items() if access[name] != "write"}
         writes = {o for name, o in shared.items() if access[name] != "read"}
         launch.barrier = bool(reads & written or writes & (read | written))

@@ -6,18 +6,22 @@ cache, {mat} "matvec" or "matmul" by the row class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .. import _core
 from ..errors import UnsupportedOp
-from ..graph import ROWS, CacheLayer, Op, Value, Weight
+from ..graph import ROWS, CacheLayer, Experts, Op, Operand, StateLayer, Value, Weight
 from .plan import Launch, RowClass
 from .targets import Target
 
 Params = Mapping[str, int | float]
 PAIRINGS = {"half": 0, "adjacent": 1}
+SCORINGS = {"softmax": 0, "sigmoid": 1, "sparsemixer": 2}  # csrc/params/route.h
+GROUP_SCORES = {"max": 0, "top2": 1}
 
 
 @dataclass(frozen=True)
@@ -33,15 +37,104 @@ def _width(op: Op) -> Params:
     return {"width": _out(op).width}
 
 
+def _elementwise(op: Op) -> Params:
+    return {**_width(op), **op.attributes}
+
+
+def _root_mean_square(op: Op) -> Params:
+    x = op.operands["x"]
+    assert isinstance(x, Value)
+    return {"width": x.width}
+
+
+def _take_columns(op: Op) -> Params:
+    x = op.operands["x"]
+    assert isinstance(x, Value)
+    return {"width": x.width, "begin": op.attributes["begin"], "count": _out(op).width}
+
+
 def _rms_norm(op: Op) -> Params:
     groups = op.attributes["groups"]
     width = _out(op).width // groups
     return {"width": width, **op.attributes}
 
 
+def _rope_table(op: Op) -> Params:
+    return {"n": _out(op).width // 2, **op.attributes}
+
+
+def _attention(op: Op) -> Params:
+    cache, selected = op.operands["cache"], op.operands.get("selected")
+    assert isinstance(cache, CacheLayer)
+    latent, top = cache.kind == "latent", selected.width if isinstance(selected, Value) else 0
+    absent = {"window": 0, "chunk": 0, "softcap": 0.0}
+    return {**absent, **_cache(op), **op.attributes, "latent": latent, "top": top}
+
+
+def _select_positions(op: Op) -> Params:
+    return {**_cache(op), **op.attributes}
+
+
+def _causal_conv1d(op: Op) -> Params:
+    return {"channels": _out(op).width, "kernel": op.attributes["kernel"]}
+
+
+def _ssm_scan(op: Op) -> Params:
+    heads, head_dim, n = _state(op).shape
+    return {**op.attributes, "heads": heads, "head_dim": head_dim, "n": n, "a_width": _weight(op, "a").shape[1]}
+
+
+def _gated_delta_rule(op: Op) -> Params:
+    (heads, k_dim, v_dim), k, dt = _state(op).shape, op.operands["k"], op.operands["dt"]
+    assert isinstance(k, Value)
+    assert isinstance(dt, Value)
+    return {
+        "heads": heads,
+        "k_heads": k.width // k_dim,
+        "k_dim": k_dim,
+        "v_dim": v_dim,
+        "decays": dt.width // heads,
+        "tiled": op.attributes["tiled"],
+    }
+
+
+def _multiply(op: Op) -> Params:
+    width, groups = _out(op).width, op.attributes.get("groups", 0)
+    return {"width": width, "group": width // groups if groups else 1, "factor_stride": groups}
+
+
+def _route(op: Op) -> Params:
+    logits, attributes = op.operands["logits"], op.attributes
+    assert isinstance(logits, Value)
+    return {
+        **attributes,
+        "experts": logits.width,
+        "scoring": SCORINGS[attributes["scoring"]],
+        "group_score": GROUP_SCORES[attributes["group_score"]],
+    }
+
+
+def _expert_linear(op: Op) -> Params:
+    x, weight, slots = op.operands["x"], op.operands["weight"], op.attributes["k"]
+    assert isinstance(x, Value)
+    assert isinstance(weight, Experts)
+    experts, n, k = weight.shape
+    weighted = op.attributes["weighted"]
+    return {"k": k, "n": n, "experts": experts, "slots": slots, "x_slots": x.width // k, "weighted": weighted}
+
+
+def _expert_sum(op: Op) -> Params:
+    return {**_width(op), "slots": op.attributes["k"], "weighted": op.attributes["weighted"]}
+
+
 def _linear(op: Op) -> Params:
     n, k = _weight(op, "weight").shape
     return {"k": k, "n": n, "scale": 1.0}
+
+
+def _quantize_q8(op: Op) -> Params:
+    parts = _out(op).parts
+    return {"k": _out(op).width // parts, "parts": parts}
 
 
 def _embedding(op: Op) -> Params:
@@ -68,28 +161,49 @@ def _qkv_prepare(op: Op) -> Params:
 
 
 def _activation(op: Op) -> Params:
-    return {"width": _out(op).width, "activation": _core.activations()[op.attributes["activation"]]}
+    return {**_width(op), "parts": _out(op).parts, "activation": _core.activations()[op.attributes["activation"]]}
 
 
 TABLE: Mapping[str, Row] = {
     "embedding": Row("embedding", "embedding_{format}", _embedding),
     "rms_norm": Row("rms_norm", "rms_norm", _rms_norm),
     "rms_norm_q8": Row("rms_norm", "rms_norm_q8", _rms_norm),
-    "quantize_q8": Row("quantize_q8", "quantize_q8", lambda op: {"k": _out(op).width}),
+    "layer_norm": Row("layer_norm", "layer_norm", _rms_norm),
+    "layer_norm_q8": Row("layer_norm", "layer_norm_q8", _rms_norm),
+    "quantize_q8": Row("quantize_q8", "quantize_q8", _quantize_q8),
     "linear": Row("matmul", "{mat}_{format}", _linear),
-    "rope_table": Row(
-        "rope_table", "rope_table", lambda op: {"n": _out(op).width // 2, "scale": op.attributes["scale"]}
-    ),
+    "route": Row("route", "route", _route),
+    "expert_linear": Row("expert_linear", "expert_linear_{format}", _expert_linear),
+    "expert_sum": Row("expert_sum", "expert_sum", _expert_sum),
+    "rope_table": Row("rope_table", "rope_table", _rope_table),
+    "sectioned_rope_table": Row("sectioned_rope_table", "sectioned_rope_table", _rope_table),
+    "long_rope_table": Row("long_rope_table", "long_rope_table", _rope_table),
+    "dynamic_rope_table": Row("dynamic_rope_table", "dynamic_rope_table", _rope_table),
     "rope": Row("rope", "rope", _rope),
     "kv_append": Row("kv_append", "kv_append_{kv}", _cache),
+    "index_append": Row("kv_append", "kv_append_{kv}", _cache),
+    "select_positions": Row("select_positions", "select_positions_{kv}", _select_positions),
+    "causal_conv1d": Row("causal_conv1d", "causal_conv1d", _causal_conv1d),
+    "ssm_scan": Row("ssm_scan", "ssm_scan", _ssm_scan),
+    "gated_delta_rule": Row("gated_delta_rule", "gated_delta_rule", _gated_delta_rule),
     "qkv_prepare": Row("qkv_prepare", "qkv_prepare_{kv}", _qkv_prepare),
-    "attention": Row("attention", "attention_{kv}", lambda op: {**_cache(op), **op.attributes}),
+    "attention": Row("attention", "attention_{kv}", _attention),
+    "chunked_attention": Row("attention", "attention_{kv}", _attention),
     "activation": Row("activation", "activation", _activation),
     "gated_activation": Row("gated_activation", "gated_activation", _activation),
     "gated_activation_q8": Row("gated_activation", "gated_activation_q8", _activation),
+    "clamped_swiglu": Row("clamped_swiglu", "clamped_swiglu", _elementwise),
+    "xielu": Row("xielu", "xielu", _elementwise),
+    "keep_outliers": Row("keep_outliers", "keep_outliers", _elementwise),
+    "root_mean_square": Row("root_mean_square", "root_mean_square", _root_mean_square),
+    "clamp": Row("clamp", "clamp", _elementwise),
     "add": Row("add", "add", _width),
-    "scale": Row("scale", "scale", lambda op: {**_width(op), **op.attributes}),
-    "softcap": Row("softcap", "softcap", lambda op: {**_width(op), **op.attributes}),
+    "scale": Row("scale", "scale", _elementwise),
+    "scale_columns": Row("multiply", "multiply", _multiply),
+    "scale_groups": Row("multiply", "multiply", _multiply),
+    "scale_by_position": Row("scale_by_position", "scale_by_position", _elementwise),
+    "softcap": Row("softcap", "softcap", _elementwise),
+    "take_columns": Row("take_columns", "take_columns", _take_columns),
     "take_rows": Row("take_rows", "take_rows", _width),
 }
 
@@ -101,16 +215,29 @@ def choose(op: Op, target: Target, *, row_classes: Mapping[Any, RowClass], kv_dt
         raise UnsupportedOp(f"no kernel of target {target.name} serves op {op.kind} ({where}stage {op.stage})")
     row = TABLE[op.kind]
     rows = op.out.shape[0] if op.out else _value_rows(op)
-    matrix = op.operands.get("weight" if op.kind == "linear" else "table")
+    matrix = op.operands.get("table" if op.kind == "embedding" else "weight")
     kernel = row.kernel.format(
-        format=matrix.format.lower() if isinstance(matrix, Weight) else "",
+        format=matrix.format.lower() if isinstance(matrix, Weight | Experts) else "",
         kv=kv_dtype,
         mat="matvec" if row_classes[rows] == "few_rows" else "matmul",
     )
     if kernel not in target.kernels and target.backend == "cpu":
         raise UnsupportedOp(f"target {target.name} has no kernel {kernel} for op {op.kind} ({where}stage {op.stage})")
-    operands = dict(op.operands) if op.out is None else {**op.operands, "out": op.out}
+    operands = {name: part for operand in op.operands.items() for name, part in _parts(*operand)}
+    if op.out is not None:
+        operands["out"] = op.out
     return Launch(kernel, row.signature, operands, row.params(op), rows, op.stage, op.layer)
+
+
+def _parts(name: str, operand: Operand) -> Iterator[tuple[str, Operand]]:
+    """A kernel's operands for one of an op: experts are the first matrix and how many bytes after it each begins."""
+    if not isinstance(operand, Experts):
+        yield name, operand
+        return
+    first = operand.matrices[0]
+    places = np.array([matrix.data.ctypes.data for matrix in operand.matrices], np.int64)
+    yield name, first
+    yield "offsets", Weight(f"{first.name} offsets", places.shape, "I64", (places - places[0]).view(np.uint8))
 
 
 def row_classes(tokens: RowClass, rows: RowClass) -> dict[Any, RowClass]:
@@ -127,6 +254,12 @@ def _weight(op: Op, name: str) -> Weight:
     weight = op.operands[name]
     assert isinstance(weight, Weight)
     return weight
+
+
+def _state(op: Op) -> StateLayer:
+    state = op.operands["state"]
+    assert isinstance(state, StateLayer)
+    return state
 
 
 def _value_rows(op: Op) -> Any:

@@ -1,7 +1,7 @@
 """Literal rewrites of the op list, each a short named sequence with its conditions. There is no general matcher.
 
-`quantize_inputs` is not a fusion but a need of integer kernels; it always runs on the CPU. The others may be left out
-(`fuse=False`) without changing results beyond rounding.
+`absorb_latents` and `quantize_inputs` are not fusions but needs of kernels: the one always runs, the other always on
+the CPU. The others may be left out (`fuse=False`) without changing results beyond rounding.
 """
 
 from __future__ import annotations
@@ -11,32 +11,58 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..formats import FORMATS
-from ..graph import Op, Operand, Value, Weight
+from ..graph import CacheLayer, Experts, Op, Operand, Value, Weight
 
 Ops = list[Op]
 
 
-def quantize_inputs(ops: Ops) -> Ops:
-    """Linear over a quantised weight reads q8 rows: one `quantize_q8` per input value."""
-    quantized: dict[Value, Value] = {}
+def absorb_latents(ops: Ops) -> Ops:
+    """latent_attention in its absorbed form: queries through k_up, attention over latents, its result through v_up."""
     out: Ops = []
     for op in ops:
-        if op.kind == "linear" and _is_quantized(op.operands["weight"]):
+        if op.kind != "latent_attention":
+            out.append(op)
+            continue
+        q, k_up, v_up = (op.operands[name] for name in ("q", "k_up", "v_up"))
+        assert isinstance(q, Value)
+        assert isinstance(k_up, Experts)
+        heads, rank, _ = k_up.shape
+        each = {"k": heads, "weighted": False}
+        latent_q, mixed = (Value((q.shape[0], heads * rank), kind) for kind in ("expert_linear", "attention"))
+        rest = {name: o for name, o in op.operands.items() if name not in ("q", "k_up", "v_up")}
+        out += [
+            Op("expert_linear", {"x": q, "weight": k_up}, each, latent_q, op.stage, op.layer),
+            Op("attention", {"q": latent_q, **rest}, op.attributes, mixed, op.stage, op.layer),
+            Op("expert_linear", {"x": mixed, "weight": v_up}, each, op.out, op.stage, op.layer),
+        ]
+    return out
+
+
+def quantize_inputs(ops: Ops) -> Ops:
+    """A product with quantised weights reads q8 rows: one `quantize_q8` per input value, for each part that is one."""
+    quantized: dict[tuple[Value, int], Value] = {}
+    out: Ops = []
+    for op in ops:
+        weight = op.operands.get("weight")
+        if op.kind in ("linear", "expert_linear") and _is_quantized(weight):
+            assert isinstance(weight, Weight | Experts)
             x = _value(op, "x")
-            if x not in quantized:
-                quantized[x] = Value(x.shape, "quantize_q8", "q8")
-                out.append(Op("quantize_q8", {"x": x}, {}, quantized[x], op.stage, op.layer))
-            op = replace(op, operands={**op.operands, "x": quantized[x]})
+            key = x, x.width // weight.shape[-1]
+            if key not in quantized:
+                quantized[key] = Value(x.shape, "quantize_q8", "q8", key[1])
+                out.append(Op("quantize_q8", {"x": x}, {}, quantized[key], op.stage, op.layer))
+            op = replace(op, operands={**op.operands, "x": quantized[key]})
         out.append(op)
     return out
 
 
 def quantize_in_producer(ops: Ops) -> Ops:
-    """rms_norm or gated_activation whose only reader is a quantize_q8 writes q8 rows itself."""
+    """A norm or gated_activation whose only reader is a quantize_q8 writes q8 rows itself."""
     users, removed, out = _users(ops), set(), []
     for op in ops:
         readers = users[op.out] if op.out else []
-        if op.kind in ("rms_norm", "gated_activation") and [r.kind for r in readers] == ["quantize_q8"]:
+        whole = op.kind in ("rms_norm", "layer_norm") and op.attributes["groups"] == 1
+        if [r.kind for r in readers] == ["quantize_q8"] and (whole or op.kind == "gated_activation"):
             removed.add(readers[0])
             op = replace(op, kind=op.kind + "_q8", out=readers[0].out)
         if op not in removed:
@@ -69,24 +95,32 @@ def qkv_prepare(ops: Ops) -> Ops:
     rewritten: dict[Op, Op] = {}
     removed: set[Op] = set()
 
-    def chain(value: Value, kinds: tuple[str, ...]) -> tuple[Value, dict[str, Op]]:
-        """Walks back over at most one op of each kind, last kind first, while nobody else reads the results."""
+    def chain(value: Value, kinds: tuple[str, ...], head_dim: int) -> tuple[Value, dict[str, Op]]:
+        """Walks back over at most one op of each kind, last kind first, while nobody else reads the results.
+
+        Norms that span several heads do not belong here.
+        """
         found: dict[str, Op] = {}
         for kind in kinds:
             op = producers.get(value)
-            if op is not None and op.kind == kind and len(users[value]) == 1:
-                found[kind], value = op, _value(op, "x")
+            if op is None or op.kind != kind or len(users[value]) != 1:
+                continue
+            if kind == "rms_norm" and value.width != op.attributes["groups"] * head_dim:
+                continue
+            found[kind], value = op, _value(op, "x")
         return value, found
 
     for append in ops:
         if append.kind != "kv_append":
             continue
-        attention = next(
-            op for op in ops if op.kind == "attention" and op.operands["cache"] is append.operands["cache"]
-        )
-        q, q_ops = chain(_value(attention, "q"), ("rope", "rms_norm"))
-        k, k_ops = chain(_value(append, "k"), ("rope", "rms_norm"))
-        v, v_ops = chain(_value(append, "v"), ("rms_norm",))
+        cache = append.operands["cache"]
+        attention = next(op for op in ops if op.operands.get("cache") is cache and op is not append)
+        assert isinstance(cache, CacheLayer)
+        if cache.kind != "keys_values":
+            continue
+        q, q_ops = chain(_value(attention, "q"), ("rope", "rms_norm"), cache.head_dim)
+        k, k_ops = chain(_value(append, "k"), ("rope", "rms_norm"), cache.head_dim)
+        v, v_ops = chain(_value(append, "v"), ("rms_norm",), cache.v_head_dim)
         norms = {
             name: found["rms_norm"] for name, found in (("q", q_ops), ("k", k_ops), ("v", v_ops)) if "rms_norm" in found
         }
@@ -134,5 +168,5 @@ def _value(op: Op, name: str) -> Value:
     return operand
 
 
-def _is_quantized(weight: Operand) -> bool:
-    return isinstance(weight, Weight) and FORMATS[weight.format].block > 1
+def _is_quantized(weight: Operand | None) -> bool:
+    return isinstance(weight, Weight | Experts) and FORMATS[weight.format].block > 1

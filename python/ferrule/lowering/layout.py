@@ -13,7 +13,9 @@ ALIGNMENT = 64
 
 def row_bytes(value: Value) -> int:
     """Bytes of one row of a value."""
-    return _core.q8_row_bytes(value.width) if value.dtype == "q8" else 4 * value.width
+    if value.dtype == "q8":
+        return value.parts * _core.q8_row_bytes(value.width // value.parts)
+    return 4 * value.width
 
 
 def assign(launches: list[Launch], output: Value, max_dims: Mapping[str, int]) -> tuple[dict[Value, int], int]:

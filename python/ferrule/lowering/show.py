@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
 from ..formats import FORMATS
-from ..graph import CacheLayer, Value, Weight
+from ..graph import CacheLayer, StateLayer, Value, Weight
 from .layout import row_bytes
 from .plan import Launch, Plan
 
@@ -149,7 +150,7 @@ def _entry(plan: Plan, launch: Launch, rows: int) -> Entry:
     else:
         assert isinstance(out, Value)
         dtype, shape = out.dtype, str(out.width)
-    neutral = {"scale": 1, "groups": 1}
+    neutral = {"scale": 1, "groups": 1, "parts": 1}
     shown = {k: v for k, v in launch.params.items() if k not in SHAPES and v != neutral.get(k, 0)}
     params = " ".join(f"{k}={v:g}" for k, v in shown.items())
     exists = launch.kernel in plan.target.kernels
@@ -165,5 +166,10 @@ def _bytes(launch: Launch, name: str, operand: object, rows: int, kv_dtype: str)
     if isinstance(operand, Weight):
         if launch.op == "embedding":
             return rows * FORMATS[operand.format].row_bytes(operand.shape[-1])
+        if launch.op == "expert_linear" and name == "weight":  # the first of the experts' matrices
+            live = min(launch.params["experts"], rows * launch.params["slots"])
+            return int(live) * operand.data.nbytes
         return operand.data.nbytes
+    if isinstance(operand, StateLayer):
+        return 4 * math.prod(operand.shape)
     return 0

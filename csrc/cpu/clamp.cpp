@@ -1,0 +1,35 @@
+// clamp: out = x limited to [-limit, limit], value by value.
+#include "../params/clamp.h"
+
+#include "elementwise.h"
+#include "simd/simd.h"
+
+namespace ferrule::cpu::FERRULE_ISA {
+
+namespace {
+
+uint32_t items(const KernelArgs& args) {
+    return block_count(value_count(args, args.as<Clamp>().width));
+}
+
+void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
+    const Clamp& params = args.as<Clamp>();
+    const float* x = args.operand<const float>(clamp::x);
+    float* out = args.operand<float>(clamp::out);
+    const auto [first, last] = block_values(begin, end, value_count(args, params.width));
+    const simd::f32x16 high = simd::set1(params.limit), low = simd::set1(-params.limit);
+    for (size_t i = first; i < last; i += 16) {
+        const size_t n = last - i < 16 ? last - i : 16;
+        simd::store_partial(out + i, max(low, min(high, simd::load_partial(x + i, n))), n);  // passes NaN on
+    }
+}
+
+constexpr Kernel kKernels[] = {{"clamp", &clamp::signature, items, nullptr, run}};
+
+}  // namespace
+
+std::span<const Kernel> clamp_kernels() {
+    return kKernels;
+}
+
+}  // namespace ferrule::cpu::FERRULE_ISA

@@ -1,0 +1,137 @@
+// How expert_linear (params/expert_linear.h) is cut into work: what its kernels of float and of quantised weights
+// share.
+//
+// A work item is a panel of 16 weight rows of one live expert, times all row slots that chose it. Which experts are
+// live is only known when a step runs, so every run sorts the slots by expert anew: a counting sort, cheap beside the
+// products of even one item.
+#pragma once
+#include "../params/expert_linear.h"
+#include "matmul_common.h"
+
+namespace ferrule::cpu::FERRULE_ISA::experts {
+
+inline constexpr uint32_t kItemRows = 16;  // weight rows of a work item
+
+inline uint32_t panels(const ExpertLinear& params) {
+    return (params.n + kItemRows - 1) / kItemRows;
+}
+
+inline uint32_t items(const KernelArgs& args) {
+    const ExpertLinear& params = args.as<ExpertLinear>();
+    return min_u32(params.experts, args.rows * params.slots) * panels(params);
+}
+
+struct Slots {
+    const uint32_t* first;
+    uint32_t count;
+};
+
+// Slots of all rows, numbered row * slots + slot, in the order of their experts.
+class SortedSlots {
+  public:
+    static size_t scratch_bytes(const KernelArgs& args) {
+        const ExpertLinear& params = args.as<ExpertLinear>();
+        return (2 * size_t{params.experts} + 1 + size_t{args.rows} * params.slots) * sizeof(uint32_t);
+    }
+
+    SortedSlots(const KernelArgs& args, std::byte* scratch)
+        : params_(args.as<ExpertLinear>()),
+          routes_(args.operand<const float>(expert_linear::routes)),
+          ends_(reinterpret_cast<uint32_t*>(scratch)),
+          live_(ends_ + params_.experts + 1),
+          slots_(live_ + params_.experts) {
+        const uint32_t count = args.rows * params_.slots;
+        uint32_t* next = ends_ + 1;  // of expert e: first its count, then where its next slot goes, at last its end
+        for (uint32_t e = 0; e <= params_.experts; ++e) ends_[e] = 0;
+        for (uint32_t slot = 0; slot < count; ++slot) ++next[expert_of(slot)];
+        uint32_t begin = 0;
+        for (uint32_t e = 0; e < params_.experts; ++e) {
+            if (next[e] > 0) live_[n_live_++] = e;
+            begin += next[e];
+            next[e] = begin - next[e];
+        }
+        for (uint32_t slot = 0; slot < count; ++slot) slots_[next[expert_of(slot)]++] = slot;
+    }
+
+    uint32_t n_live() const { return n_live_; }
+    uint32_t live(uint32_t i) const { return live_[i]; }
+    Slots of(uint32_t expert) const { return {slots_ + ends_[expert], ends_[expert + 1] - ends_[expert]}; }
+
+  private:
+    uint32_t expert_of(uint32_t slot) const {
+        const uint32_t row = slot / params_.slots, i = slot % params_.slots;
+        return routes_ == nullptr ? i : static_cast<uint32_t>(routes_[size_t{row} * 2 * params_.slots + i]);
+    }
+
+    const ExpertLinear& params_;
+    const float* routes_;
+    uint32_t* ends_;  // [experts + 1]: of expert e - 1
+    uint32_t* live_;  // [n_live_], ascending
+    uint32_t* slots_;
+    uint32_t n_live_ = 0;
+};
+
+// The slots of one expert as the activation rows of a product.
+struct ExpertRows {
+    const KernelArgs& args;
+    const ExpertLinear& params;
+    size_t row_bytes;  // of one part of x
+    const uint32_t* slots;
+    uint32_t count;
+    const float* bias;
+
+    ExpertRows(const KernelArgs& launch, size_t bytes, const Slots& chosen, uint32_t expert)
+        : args(launch),
+          params(launch.as<ExpertLinear>()),
+          row_bytes(bytes),
+          slots(chosen.first),
+          count(chosen.count),
+          bias(launch.operand<const float>(expert_linear::bias)) {
+        if (bias != nullptr) bias += size_t{expert} * params.n;
+    }
+
+    const uint8_t* at(uint32_t t) const {
+        const size_t part = params.x_slots == 1 ? slots[t] / params.slots : slots[t];
+        return args.operand<const uint8_t>(expert_linear::x) + part * row_bytes;
+    }
+
+    void finish(uint32_t t, uint32_t j, float sum) const {
+        float y = sum;
+        if (bias != nullptr) y += bias[j];
+        if (params.weighted != 0) y *= weight(t);
+        out(t)[j] = y;
+    }
+    // Outputs j .. j + n - 1, n <= 16.
+    void finish(uint32_t t, uint32_t j, uint32_t n, simd::f32x16 sums) const {
+        using namespace simd;
+        f32x16 y = sums;
+        if (bias != nullptr) y += load_partial(bias + j, n);
+        if (params.weighted != 0) y *= set1(weight(t));
+        store_partial(out(t) + j, y, n);
+    }
+
+  private:
+    float* out(uint32_t t) const { return args.operand<float>(expert_linear::out) + size_t{slots[t]} * params.n; }
+    float weight(uint32_t t) const {
+        const size_t row = slots[t] / params.slots, i = slots[t] % params.slots;
+        return args.operand<const float>(expert_linear::routes)[(2 * row + 1) * params.slots + i];
+    }
+};
+
+// multiply(weight, rows, j_begin, j_end) for the live experts and weight rows of items [begin, end).
+template <class Multiply>
+void for_each_panel(const KernelArgs& args, size_t row_bytes, uint32_t begin, uint32_t end, std::byte* scratch,
+                    Multiply multiply) {
+    const ExpertLinear& params = args.as<ExpertLinear>();
+    const uint8_t* weight = args.operand<const uint8_t>(expert_linear::weight);
+    const int64_t* offsets = args.operand<const int64_t>(expert_linear::offsets);
+    const SortedSlots sorted(args, scratch);
+    end = min_u32(end, sorted.n_live() * panels(params));
+    for (uint32_t item = begin; item < end; ++item) {
+        const uint32_t expert = sorted.live(item / panels(params)), j = item % panels(params) * kItemRows;
+        const ExpertRows rows(args, row_bytes, sorted.of(expert), expert);
+        multiply(weight + offsets[expert], rows, j, min_u32(j + kItemRows, params.n));
+    }
+}
+
+}  // namespace ferrule::cpu::FERRULE_ISA::experts

@@ -1,0 +1,92 @@
+// Products of float weights and f32 activations in tiles of weight rows x activation rows, one vector accumulator per
+// output, lanes along k: what matmul_float.cpp and expert_linear.cpp share. `Rows` are the activation rows of a
+// product: `count`, at(t) and finish(t, j, sum), see matmul_common.h.
+#pragma once
+#include "matmul_common.h"
+
+namespace ferrule::cpu::FERRULE_ISA {
+
+struct F32 {
+    using Value = float;
+    static simd::f32x16 load16(const float* p) { return simd::load(p); }
+    static simd::f32x16 load_some(const float* p, size_t n) { return simd::load_partial(p, n); }
+};
+struct F16 {
+    using Value = uint16_t;
+    static simd::f32x16 load16(const uint16_t* p) { return simd::load_f16(p); }
+    static simd::f32x16 load_some(const uint16_t* p, size_t n) { return simd::load_f16_partial(p, n); }
+};
+struct BF16 {
+    using Value = uint16_t;
+    static simd::f32x16 load16(const uint16_t* p) { return simd::load_bf16(p); }
+    static simd::f32x16 load_some(const uint16_t* p, size_t n) { return simd::load_bf16_partial(p, n); }
+};
+
+template <class Format>
+struct FloatMatrix {
+    const uint8_t* weight;  // [n, k], not aligned to the values, perhaps
+    uint32_t k;
+    uint32_t n;
+};
+
+// W weight rows from j times T activation rows from r; those beyond the last repeat it and are not written.
+template <class Format, int W, int T, class Rows>
+void float_tile(const FloatMatrix<Format>& m, const Rows& rows, uint32_t j, uint32_t r) {
+    using namespace simd;
+    using Value = typename Format::Value;
+    const Value* w[W];
+    const float* x[T];
+    for (uint32_t i = 0; i < W; ++i) {
+        w[i] = reinterpret_cast<const Value*>(m.weight + size_t{min_u32(j + i, m.n - 1)} * m.k * sizeof(Value));
+    }
+    for (uint32_t t = 0; t < T; ++t) x[t] = reinterpret_cast<const float*>(rows.at(min_u32(r + t, rows.count - 1)));
+
+    // The next weight rows, or later ones, at least 4 KiB ahead.
+    size_t ahead = size_t{W} * m.k;
+    while (ahead < 4096 / sizeof(Value)) ahead *= 2;
+
+    f32x16 sum[W][T];
+    for (int i = 0; i < W; ++i)
+        for (int t = 0; t < T; ++t) sum[i][t] = zero_f32();
+    const uint32_t whole = m.k / 16 * 16;
+    for (uint32_t p = 0; p < whole; p += 16) {
+        if (p % (64 / sizeof(Value)) == 0) {
+            for (int i = 0; i < W; ++i) prefetch_l2(w[i] + p + ahead);
+        }
+        f32x16 weights[W];
+        for (int i = 0; i < W; ++i) weights[i] = Format::load16(w[i] + p);
+        for (int t = 0; t < T; ++t) {
+            const f32x16 values = load(x[t] + p);
+            for (int i = 0; i < W; ++i) sum[i][t] = fma(values, weights[i], sum[i][t]);
+        }
+    }
+    if (whole < m.k) {
+        for (int i = 0; i < W; ++i) {
+            const f32x16 weights = Format::load_some(w[i] + whole, m.k - whole);
+            for (int t = 0; t < T; ++t) sum[i][t] = fma(load_partial(x[t] + whole, m.k - whole), weights, sum[i][t]);
+        }
+    }
+    for (uint32_t t = 0; t < min_u32(T, rows.count - r); ++t)
+        for (uint32_t i = 0; i < min_u32(W, m.n - j); ++i) rows.finish(r + t, j + i, reduce_add(sum[i][t]));
+}
+
+// Activation rows in tiles of T while at least `enough` of them are left; returns the first row not done.
+template <class Format, int W, int T, class Rows>
+uint32_t float_tiles(const FloatMatrix<Format>& m, const Rows& rows, uint32_t j_begin, uint32_t j_end, uint32_t r,
+                     uint32_t enough) {
+    for (; r < rows.count && rows.count - r >= enough; r += T)
+        for (uint32_t j = j_begin; j < j_end; j += W) float_tile<Format, W, T>(m, rows, j, r);
+    return r;
+}
+
+// All activation rows times weight rows [j_begin, j_end).
+template <class Format, class Rows>
+void float_products(const FloatMatrix<Format>& m, const Rows& rows, uint32_t j_begin, uint32_t j_end) {
+    uint32_t r = 0;
+    r = float_tiles<Format, simd::kFloatTileWeights, simd::kFloatTileRows>(m, rows, j_begin, j_end, r,
+                                                                           simd::kFloatTileRows);
+    r = float_tiles<Format, simd::kFloatTileWeights, 2>(m, rows, j_begin, j_end, r, 2);
+    float_tiles<Format, 2 * simd::kFloatTileWeights, 1>(m, rows, j_begin, j_end, r, 1);
+}
+
+}  // namespace ferrule::cpu::FERRULE_ISA

@@ -1,0 +1,32 @@
+// layer_norm: out[r, i] = (x[r, i] - mean) / sqrt(variance + eps) * (weight_offset + weight[i]) + bias[i], mean and
+// variance over the row (Ba et al. 2016). x, out: f32 [rows, groups * width], each group of `width` values normalised
+// alone; out is q8 rows for layer_norm_q8 (one group). An absent weight means weight = 1 with offset 0.
+#pragma once
+#include "signature.h"
+
+namespace ferrule {
+
+struct LayerNorm {
+    uint32_t width;
+    uint32_t groups;
+    float eps;
+    float weight_offset;
+};
+
+namespace layer_norm {
+
+enum Operand { x, weight, bias, out };
+
+#ifndef __METAL_VERSION__
+inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(LayerNorm, width)},
+                                        {"groups", FieldType::u32, offsetof(LayerNorm, groups)},
+                                        {"eps", FieldType::f32, offsetof(LayerNorm, eps)},
+                                        {"weight_offset", FieldType::f32, offsetof(LayerNorm, weight_offset)}};
+inline constexpr OperandInfo operands[] = {
+    {"x", Access::read}, {"weight", Access::read, true}, {"bias", Access::read, true}, {"out", Access::write}};
+inline constexpr OpSignature signature{"layer_norm", sizeof(LayerNorm), fields, operands};
+#endif
+
+}  // namespace layer_norm
+
+}  // namespace ferrule

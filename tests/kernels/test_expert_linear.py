@@ -1,0 +1,110 @@
+"""expert_linear against NumPy float64 and, to the bit, against matvec; expert_sum against NumPy float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from kernel_testing import EPSILON, Runner
+from numpy.typing import NDArray
+from q8_rows import Q8Rows
+from weights import FLOATS, make_matrix
+
+
+@dataclass(frozen=True)
+class Case:
+    rows: int
+    experts: int
+    slots: int
+    n: int
+    k: int
+    per_slot: bool = False  # every slot has an input of its own
+    routed: bool = True
+    weighted: bool = False
+    bias: bool = False
+
+    def __str__(self) -> str:
+        flags = [name for name in ("per_slot", "weighted", "bias") if getattr(self, name)]
+        routed = f"{self.slots}of{self.experts}" if self.routed else f"each-of-{self.experts}"
+        return "-".join([f"{self.rows}x{routed}", f"{self.n}x{self.k}", *flags])
+
+
+CASES = [
+    Case(1, 8, 2, 33, 256),
+    Case(1, 1, 1, 16, 256, per_slot=True, bias=True, weighted=True),
+    Case(3, 4, 2, 7, 512, bias=True),
+    Case(5, 60, 4, 20, 256, per_slot=True),
+    Case(40, 6, 2, 35, 256, weighted=True, bias=True),
+    Case(70, 3, 3, 17, 256, per_slot=True, weighted=True),
+    Case(2, 5, 5, 18, 256, per_slot=True, routed=False),
+]
+FLOAT_ONLY = [Case(2, 3, 2, 5, 7), Case(9, 2, 1, 16, 100)]
+ALL = [
+    pytest.param(name, case, id=f"{name}-{case}") for name in FLOATS for case in CASES + FLOAT_ONLY * (name in FLOATS)
+]
+
+
+def choose(case: Case, rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """Experts and weights [rows, slots]; experts are distinct in a row, and the last expert is never chosen."""
+    if not case.routed:
+        return np.tile(np.arange(case.slots), (case.rows, 1)), np.ones((case.rows, case.slots), np.float32)
+    among = max(case.slots, case.experts - 1)
+    ids = np.stack([rng.permutation(among)[: case.slots] for _ in range(case.rows)])
+    return ids, rng.uniform(0.1, 1, ids.shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(("name", "case"), ALL)
+def test_expert_linear(runner: Runner, name: str, case: Case) -> None:
+    rng = np.random.default_rng([case.rows, case.n, case.k])
+    matrices = [make_matrix(name, case.n, case.k, rng) for _ in range(case.experts)]
+    ids, weights = choose(case, rng)
+    activations = rng.standard_normal((case.rows * (case.slots if case.per_slot else 1), case.k), np.float32)
+    q8 = Q8Rows.quantize(activations)
+    x, values = (activations, activations.astype(np.float64)) if name in FLOATS else (q8.to_bytes(), q8.values())
+    bias = rng.standard_normal((case.experts, case.n), np.float32) if case.bias else None
+
+    # Matrices lie in any order, with gaps; those of experts that nobody chose are not there at all.
+    size = matrices[0].data.nbytes
+    used = [int(e) for e in rng.permutation(np.union1d(ids, [0]))]
+    places = {e: 3 + i * (size + 5) for i, e in enumerate(used)}
+    memory = np.full(3 + len(used) * (size + 5), 0xFF, np.uint8)
+    for e in used:
+        memory[places[e] : places[e] + size] = matrices[e].data.reshape(-1)
+    offsets = np.array([places.get(e, 2**60) for e in range(case.experts)], np.int64)
+
+    params = {"k": case.k, "n": case.n, "experts": case.experts, "slots": case.slots}
+    params |= {"x_slots": case.slots if case.per_slot else 1, "weighted": case.weighted}
+    routes = np.concatenate([ids.astype(np.float32), weights], axis=1) if case.routed else None
+    operands = {"x": x, "routes": routes, "weight": memory, "offsets": offsets, "bias": bias}
+    shape = (case.rows, case.slots, case.n)
+    out = runner.run(f"expert_linear_{name.lower()}", operands, params, case.rows, shape)
+
+    roundings = case.k / 16 + 4 if name in FLOATS else case.k / 128 * 4 + 3 + 6
+    for e in np.unique(ids):
+        rows, slots = np.nonzero(ids == e)
+        parts = rows * case.slots + slots if case.per_slot else rows
+        factor = weights[rows, slots, None] if case.weighted else np.ones((len(rows), 1), np.float32)
+        alone = {"x": x[parts], "weight": matrices[e].data, "bias": None if bias is None else bias[e]}
+        matmul = {"k": case.k, "n": case.n, "scale": 1.0}
+        same = runner.run(f"matvec_{name.lower()}", alone, matmul, len(parts), (len(parts), case.n))
+        np.testing.assert_array_equal(out[rows, slots], same * factor)
+
+        expected = values[parts] @ matrices[e].values.T
+        bound = (roundings + 3) * (np.abs(values[parts]) @ matrices[e].magnitudes.T)
+        if bias is not None:
+            expected, bound = expected + bias[e], bound + 2 * np.abs(bias[e])
+        assert (np.abs(out[rows, slots] - expected * factor) <= 1.01 * EPSILON * (bound + np.abs(expected))).all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("rows", "slots", "width"), [(1, 1, 1), (3, 2, 33), (2, 8, 640)])
+def test_expert_sum(runner: Runner, rows: int, slots: int, width: int, weighted: bool) -> None:
+    rng = np.random.default_rng([rows, slots, width])
+    x = rng.standard_normal((rows, slots, width), np.float32)
+    weights = rng.uniform(0.1, 1, (rows, slots)).astype(np.float32)
+    routes = np.concatenate([np.full((rows, slots), np.nan, np.float32), weights], axis=1)
+    params = {"width": width, "slots": slots, "weighted": weighted}
+    out = runner.run("expert_sum", {"x": x, "routes": routes}, params, rows, (rows, width))
+    terms = x.astype(np.float64) * (weights[..., None] if weighted else 1)
+    assert (np.abs(out - terms.sum(axis=1)) <= (slots + 1) * EPSILON * np.abs(terms).sum(axis=1)).all()
