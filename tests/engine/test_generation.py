@@ -76,6 +76,13 @@ def test_text_is_the_decoding_of_the_tokens_wherever_it_ends(words: tokenizer.To
         assert completion.finish_reason == "length"
 
 
+def test_a_character_that_the_prompt_began_is_completed(words: tokenizer.Tokenizer) -> None:
+    ids = words.encode("👍🏽 yes")
+    assert words.decode(ids[:1]) == "\ufffd"
+    completion = stream(words, ids[1:], ids[:1], max_new_tokens=len(ids) - 1).result()
+    assert completion.text == "👍🏽 yes"
+
+
 @pytest.mark.parametrize("stop", ["日本", "語", " café", "👍🏽, n", "end, 🇩", ("zzz", "naïve", "ve c"), "T"])
 def test_no_part_of_a_stop_string_is_shown(words: tokenizer.Tokenizer, stop: str | tuple[str, ...]) -> None:
     ids = words.encode(TEXT)
@@ -178,9 +185,12 @@ def test_the_cache_is_given_back(words: tokenizer.Tokenizer) -> None:
     finally:
         gc.enable()
 
+    def interrupted(chunks: Sequence[step_inputs.Chunk]) -> np.ndarray:
+        raise KeyboardInterrupt
+
     running, runner = opened()
-    runner.forward = lambda chunks: 1 / 0  # type: ignore[method-assign]
-    with pytest.raises(ZeroDivisionError):
+    runner.forward = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
         running.result()
     assert runner.free_blocks() == POOL_BLOCKS
 
