@@ -1,10 +1,11 @@
 """The engine against transformers in float32: logits, and greedy tokens through the cache."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import ferrule
 import tiny_gguf
@@ -63,6 +64,26 @@ def test_prefill_agrees_however_it_is_cut(
             logits.append(model.runner.forward([Chunk(sequence, part, "all", sum(chunks))]))
             begin += n
         np.testing.assert_allclose(np.concatenate(logits)[golden.positions], golden.logits, atol=TOLERANCE, rtol=0)
+
+
+# Of every kind of cache, of experts and of recurrent layers.
+KINDS = ("bloom", "deepseek_v3", "gpt_oss", "jamba", "kimi_linear", "lfm2", "llama4_chunk", "mamba2", "qwen3_next")
+
+
+@pytest.mark.parametrize("variant", KINDS)
+def test_a_sequence_does_not_feel_the_others(tiny_model: Callable[..., Path], variant: str) -> None:
+    prompts = tiny_models.golden(variant).prompts
+    texts = [prompts[40].ids.tolist(), prompts[7].ids.tolist(), prompts[40].ids[::-1].tolist()]
+    steps = [((0, 0, 13), (2, 0, 1)), ((2, 1, 30), (0, 13, 14), (1, 0, 6)), ((1, 6, 7), (2, 30, 40), (0, 14, 40))]
+    with ferrule.load(tiny_model(variant)) as model:
+
+        def run(step: Iterable[tuple[int, int, int]], sequences: list[Sequence]) -> NDArray[np.float32]:
+            return model.runner.forward([Chunk(sequences[i], texts[i][a:b], "all", len(texts[i])) for i, a, b in step])
+
+        together, alone = [Sequence() for _ in texts], [Sequence() for _ in texts]
+        for step in steps:
+            parts = [run([part], alone) for part in step]
+            np.testing.assert_array_equal(run(step, together), np.concatenate(parts))
 
 
 @pytest.mark.parametrize("target", _core.targets())
