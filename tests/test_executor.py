@@ -108,6 +108,26 @@ def test_many_quick_steps() -> None:
             np.testing.assert_array_equal(run(step, TOKENS), many)
 
 
+@pytest.mark.parametrize("threads", [2, 4])
+def test_launches_wait_for_earlier_ones(threads: int) -> None:
+    """A chain in which every launch reads, in reverse, rows that other threads have just written."""
+    rows, width, length = 64, 2000, 61
+    tensor = rows * width * 4
+    places = [("arena", 0, 0, tensor), ("arena", 0, tensor, tensor)]
+    params = struct.pack("<I", width)
+    operands = [[places[i % 2], ROWS, places[(i + 1) % 2]] for i in range(length)]
+    operands[0][0] = X
+    operands[-1][2] = ("output", 0, 0, 0)
+    launches: list[Launch] = [("take_rows", each, params, "tokens", True) for each in operands]
+    step = program(_core.Executor(_core.targets()[0], threads), launches, arena_bytes=2 * tensor, max_dims=(rows, 0, 0))
+    reverse = np.arange(rows, dtype=np.int32)[::-1].copy()
+    for seed in range(30):
+        x = np.random.default_rng(seed).standard_normal((rows, width), np.float32)
+        out = np.full_like(x, np.nan)
+        step.run(rows, 0, 0, [x, reverse], [out])
+        np.testing.assert_array_equal(out, x[reverse])
+
+
 def test_programs_share_an_executor_and_a_cache_between_python_threads() -> None:
     executor, cache = _core.Executor(_core.targets()[0], 2), _core.Cache(TENSOR)
     result = expected(TOKENS)
@@ -159,7 +179,7 @@ def test_an_idle_pool_uses_no_cpu() -> None:
     run(step, TOKENS)
     before = time.process_time()
     time.sleep(0.3)
-    assert time.process_time() - before < 0.1
+    assert time.process_time() - before < 0.02
 
 
 def test_no_rows_wanted() -> None:
