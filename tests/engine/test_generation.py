@@ -3,6 +3,7 @@
 import gc
 import time
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ class ScriptedRunner:
         self.script = script
         self.vocabulary = vocabulary
         self.cache = KVCache([], dtype="f32", positions=64 * POOL_BLOCKS)
+        self.graph = SimpleNamespace(reread_lengths=set())
         self.steps: list[tuple[list[int], str]] = []
 
     def forward(self, chunks: Sequence[step_inputs.Chunk]) -> np.ndarray:
@@ -154,6 +156,16 @@ def test_prefill_in_chunks_asks_for_one_row_of_logits(words: tokenizer.Tokenizer
             ([8], "last"),
         ]
     )
+
+
+def test_a_text_that_outgrows_its_rotations_is_read_anew(words: tokenizer.Tokenizer) -> None:
+    runner = ScriptedRunner([7, 8, 9, 10], 49152)
+    runner.graph.reread_lengths.add(5)
+    options = GenerationOptions(max_new_tokens=4)
+    completion = Stream(runner, words, [1, 2, 3, 4], options, context=CONTEXT).result()  # type: ignore[arg-type]
+    assert completion.tokens == (7, 8, 9, 10)
+    assert [tokens for tokens, _ in runner.steps] == [[1, 2, 3, 4], [7], [1, 2, 3, 4, 7, 8], [9]]
+    assert runner.free_blocks() == POOL_BLOCKS
 
 
 def test_the_cache_is_given_back(words: tokenizer.Tokenizer) -> None:
