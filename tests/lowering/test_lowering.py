@@ -15,12 +15,12 @@ from ferrule.engine.kv_cache import KVCache, Sequence
 from ferrule.engine.runner import Runner
 from ferrule.engine.step_inputs import Chunk
 from ferrule.errors import DeviceError, UnsupportedOp
-from ferrule.graph import CacheLayer, Graph, Value, Weight
+from ferrule.graph import CacheLayer, Graph, StateLayer, Value, Weight
 from ferrule.lowering import Plan, Target, cpu_target, lower, metal_target
 from ferrule.lowering.layout import row_bytes
 from ferrule.lowering.plan import Launch
 
-VARIANTS = ["llama3", "qwen3", "gemma3_text", "qwen2"]
+VARIANTS = ["llama3", "qwen3", "gemma3_text", "qwen2", "deepseek_v3", "gpt_oss", "jamba", "qwen3_next"]
 
 
 def graph_of(path: Path) -> Graph:
@@ -28,9 +28,9 @@ def graph_of(path: Path) -> Graph:
 
 
 def accesses(launch: Launch) -> tuple[set[object], set[object]]:
-    """(what the launch reads, what it writes), among values and caches."""
+    """(what the launch reads, what it writes), among values, caches and states."""
     kinds = {name: kind for name, kind, _ in _core.signatures()[launch.op][2]}
-    shared = {n: o for n, o in launch.operands.items() if isinstance(o, Value | CacheLayer)}
+    shared = {n: o for n, o in launch.operands.items() if isinstance(o, Value | CacheLayer | StateLayer)}
     return {o for n, o in shared.items() if kinds[n] != "write"}, {o for n, o in shared.items() if kinds[n] != "read"}
 
 
@@ -79,7 +79,7 @@ def test_fused_and_unfused_plans_agree_with_the_golden(tiny_model: Callable[...,
     golden = tiny_models.golden(variant).prompts[40]
     graph = graph_of(tiny_model(variant))
     for fuse in (True, False):
-        cache = KVCache(graph.caches, dtype="f32", positions=64)
+        cache = KVCache(graph.caches, dtype="f32", positions=64, states=graph.states)
         runner = Runner(graph, cpu_target(), cache, threads=2, fuse=fuse)
         logits = runner.forward([Chunk(Sequence(), golden.ids.tolist(), "all")])
         np.testing.assert_allclose(logits[golden.positions], golden.logits, atol=1e-3, rtol=0)
