@@ -61,9 +61,9 @@ void unpack_panel(const Panel& panel, const uint8_t* weight, uint32_t n, uint32_
     for (uint32_t quad = 0; quad < kPanelRows; quad += 4) {
         const FourRows<Unpack> rows(weight, n, k, j + quad);
         for (uint32_t chunk = 0; chunk < q8_row::padded(k) / kChunk; ++chunk) {
-            Codes codes[4];
-            Scales scales;
-            rows.unpack(chunk, codes, scales);
+            const Codes codes[4] = {rows.codes(chunk, 0), rows.codes(chunk, 1), rows.codes(chunk, 2),
+                                    rows.codes(chunk, 3)};
+            const Scales scales = rows.scales(chunk);
             uint8_t* to = panel.codes + size_t{chunk} * kChunk * kPanelRows + quad * 4;
             store_transposed(to, codes[0].first, codes[1].first, codes[2].first, codes[3].first);
             store_transposed(to + 16 * kPanelRows, codes[0].second, codes[1].second, codes[2].second, codes[3].second);
@@ -110,17 +110,17 @@ void tile(const Panel& panel, const Q8Row* x, uint32_t groups, f32x16 (&total)[T
                     for (int t = 0; t < T; ++t)
                         dot[t] = dot4<Unpack::kFull>(dot[t], codes, repeat4(x[t].high + (at * quads + q) * 4));
                 }
-                for (int t = 0; t < T; ++t) {
-                    dot[t] = dot[t] << 7;
-                    if (Unpack::kOffset != 0) dot[t] += set1(panel.corrections[t * groups * parts + at]);
-                }
+                for (int t = 0; t < T; ++t) dot[t] = dot[t] << 7;
                 for (int q = 0; q < quads; ++q) {
                     const u8x64 codes = load(panel.codes + (at * quads + q) * 64);
                     for (int t = 0; t < T; ++t)
                         dot[t] = dot4<Unpack::kFull>(dot[t], codes, repeat4(x[t].low + (at * quads + q) * 4));
                 }
                 const f32x16 scale = load(panel.scales + at * kPanelRows);
-                for (int t = 0; t < T; ++t) sum[t] = fma(to_f32(dot[t]), scale * set1(x[t].scale[g]), sum[t]);
+                for (int t = 0; t < T; ++t) {
+                    if constexpr (Unpack::kOffset != 0) dot[t] += set1(panel.corrections[t * groups * parts + at]);
+                    sum[t] = fma(to_f32(dot[t]), scale * set1(x[t].scale[g]), sum[t]);
+                }
             }
             if constexpr (Unpack::kMinimums) {
                 for (int part = 0; part < parts; ++part) {

@@ -79,17 +79,13 @@ class FourRows {
         }
     }
 
-    void unpack(uint32_t chunk, Codes codes[4], Scales& scales) const {
-        const uint8_t* blocks[4];
-        uint32_t half = 0;
-        if constexpr (Block::kElements > kChunk) {
-            half = chunk % 2;
-            for (int r = 0; r < 4; ++r) blocks[r] = rows_[r] + chunk / 2 * sizeof(Block);
-        } else {
-            for (int r = 0; r < 4; ++r) blocks[r] = chunk < whole_chunks_ ? rows_[r] + chunk * kChunkBytes : tail_[r];
-        }
-        for (int r = 0; r < 4; ++r) codes[r] = Unpack::codes(blocks[r], half);
-        Unpack::scales(blocks, half, scales);
+    Codes codes(uint32_t chunk, int r) const { return Unpack::codes(block(chunk, r), half(chunk)); }
+
+    Scales scales(uint32_t chunk) const {
+        const uint8_t* const blocks[4] = {block(chunk, 0), block(chunk, 1), block(chunk, 2), block(chunk, 3)};
+        Scales scales;
+        Unpack::scales(blocks, half(chunk), scales);
+        return scales;
     }
 
     // Asks for the chunk's lines in the next four rows, or if rows are short in later ones, at least 4 KiB ahead: rows
@@ -101,6 +97,13 @@ class FourRows {
     }
 
   private:
+    // The block that a chunk of row r begins in, and which half of it the chunk is.
+    const uint8_t* block(uint32_t chunk, int r) const {
+        if constexpr (Block::kElements > kChunk) return rows_[r] + chunk / 2 * sizeof(Block);
+        return chunk < whole_chunks_ ? rows_[r] + chunk * kChunkBytes : tail_[r];
+    }
+    static uint32_t half(uint32_t chunk) { return Block::kElements > kChunk ? chunk % 2 : 0; }
+
     const uint8_t* rows_[4];
     uint32_t whole_chunks_;
     size_t ahead_;

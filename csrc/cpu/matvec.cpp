@@ -26,35 +26,48 @@ struct Plane {
     }
 };
 
-// The exact dot products of one part of a group: all of it, or where a group has two scales its first or second half.
+// The exact dot products, four adjacent ones to an element, of one part of a group: all of it, or where a group has two
+// scales its first or second half.
 template <class Unpack, int part>
-i32x16 group_sums(const Codes (&codes)[4], const Plane& high, const Plane& low, const int32_t* sum16) {
+i32x16 part_products(const Codes& codes, const Plane& high, const Plane& low) {
     constexpr bool full = Unpack::kFull;
-    i32x16 sums[4];
-    for (int r = 0; r < 4; ++r) {
-        sums[r] = zero_i32();
-        if constexpr (Unpack::kParts == 1 || part == 0) sums[r] = dot4<full>(sums[r], codes[r].first, high.first);
-        if constexpr (Unpack::kParts == 1 || part == 1) sums[r] = dot4<full>(sums[r], codes[r].second, high.second);
-        sums[r] = sums[r] << 7;
-        if constexpr (Unpack::kParts == 1 || part == 0) sums[r] = dot4<full>(sums[r], codes[r].first, low.first);
-        if constexpr (Unpack::kParts == 1 || part == 1) sums[r] = dot4<full>(sums[r], codes[r].second, low.second);
-    }
-    const i32x16 sum = sum4x4(sums[0], sums[1], sums[2], sums[3]);
-    if constexpr (Unpack::kOffset == 0) return sum;
-    i32x16 x_sum = lanes_of_pairs<part>(sum16);
-    if constexpr (Unpack::kParts == 1) x_sum += lanes_of_pairs<1>(sum16);
-    return sum - set1(int32_t{Unpack::kOffset}) * x_sum;
+    constexpr bool first = Unpack::kParts == 1 || part == 0, second = Unpack::kParts == 1 || part == 1;
+    i32x16 sum = zero_i32();
+    if constexpr (first) sum = dot4<full>(sum, codes.first, high.first);
+    if constexpr (second) sum = dot4<full>(sum, codes.second, high.second);
+    sum = sum << 7;
+    if constexpr (first) sum = dot4<full>(sum, codes.first, low.first);
+    if constexpr (second) sum = dot4<full>(sum, codes.second, low.second);
+    return sum;
 }
 
-template <class Unpack>
-f32x16 accumulate(f32x16 sum, const Codes (&codes)[4], const Scales& scales, const Q8Row& x, uint32_t chunk) {
+// Corrects the sums of codes' products for the codes' offset.
+template <class Unpack, int part>
+f32x16 without_offset(i32x16 products, const int32_t* sum16) {
+    if constexpr (Unpack::kOffset == 0) return to_f32(products);
+    i32x16 x_sum = lanes_of_pairs<part>(sum16);
+    if constexpr (Unpack::kParts == 1) x_sum += lanes_of_pairs<1>(sum16);
+    return to_f32(products - set1(int32_t{Unpack::kOffset}) * x_sum);
+}
+
+// sum + one chunk of four weight rows, whose codes are codes_of(row), times an activation row.
+template <class Unpack, class CodesOf>
+f32x16 accumulate(f32x16 sum, CodesOf codes_of, const Scales& scales, const Q8Row& x, uint32_t chunk) {
     const Plane high(x.high + kChunk * chunk), low(x.low + kChunk * chunk);
+    i32x16 products[2][4];
+    for (int r = 0; r < 4; ++r) {
+        const Codes& codes = codes_of(r);
+        products[0][r] = part_products<Unpack, 0>(codes, high, low);
+        if constexpr (Unpack::kParts == 2) products[1][r] = part_products<Unpack, 1>(codes, high, low);
+    }
     const f32x16 x_scale = lanes4(x.scale + 4 * chunk);
     const int32_t* sum16 = x.sum16 + 8 * chunk;
 
-    sum = fma(to_f32(group_sums<Unpack, 0>(codes, high, low, sum16)), scales.scale[0] * x_scale, sum);
+    const i32x16(&p)[4] = products[0];
+    sum = fma(without_offset<Unpack, 0>(sum4x4(p[0], p[1], p[2], p[3]), sum16), scales.scale[0] * x_scale, sum);
     if constexpr (Unpack::kParts == 2) {
-        sum = fma(to_f32(group_sums<Unpack, 1>(codes, high, low, sum16)), scales.scale[1] * x_scale, sum);
+        const i32x16(&q)[4] = products[1];
+        sum = fma(without_offset<Unpack, 1>(sum4x4(q[0], q[1], q[2], q[3]), sum16), scales.scale[1] * x_scale, sum);
     }
     if constexpr (Unpack::kMinimums && Unpack::kParts == 1) {
         sum = fma(scales.minimum[0], lanes4(x.scaled_sum + 4 * chunk), sum);
@@ -72,13 +85,15 @@ void four_rows(const FourRows<Unpack>& weights, uint32_t n_chunks, const Q8Row* 
     for (uint32_t i = 0; i < n_x; ++i) totals[i] = zero_f32();
     for (uint32_t chunk = 0; chunk < n_chunks; ++chunk) {
         weights.prefetch(chunk);
-        Codes codes[4];
-        Scales scales;
-        weights.unpack(chunk, codes, scales);
+        const Scales scales = weights.scales(chunk);
         if constexpr (one) {
-            totals[0] = accumulate<Unpack>(totals[0], codes, scales, x[0], chunk);
+            const auto codes_of = [&](int r) { return weights.codes(chunk, r); };
+            totals[0] = accumulate<Unpack>(totals[0], codes_of, scales, x[0], chunk);
         } else {
-            for (uint32_t i = 0; i < n_x; ++i) totals[i] = accumulate<Unpack>(totals[i], codes, scales, x[i], chunk);
+            const Codes codes[4] = {weights.codes(chunk, 0), weights.codes(chunk, 1), weights.codes(chunk, 2),
+                                    weights.codes(chunk, 3)};
+            const auto codes_of = [&](int r) -> const Codes& { return codes[r]; };
+            for (uint32_t i = 0; i < n_x; ++i) totals[i] = accumulate<Unpack>(totals[i], codes_of, scales, x[i], chunk);
         }
     }
     for (uint32_t i = 0; i < n_x; ++i) add_lanes(sums[i], totals[i]);
