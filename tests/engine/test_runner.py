@@ -17,15 +17,16 @@ from ferrule.engine.runner import Runner
 from ferrule.engine.step_inputs import Chunk
 from ferrule.errors import FerruleError, MemoryBudgetError
 
-MODELS = ["tiny", *(package.name for package in packages.PACKAGES)]
+TINY = ["gemma3_text", "mixtral", "deepseek_v3", "qwen3_next"]  # windows, experts, latents, states
+MODELS = [*TINY, *(package.name for package in packages.PACKAGES)]
 LENGTHS = [3, 1, 70, 17, 20, 65, 9, 30, 2, 33, 5, 12, 7, 1, 24, 12]
 
 
 @pytest.fixture(scope="module", params=MODELS)
 def model(request: pytest.FixtureRequest, tiny_model: Callable[..., Path]) -> Iterator[ferrule.Model]:
-    """Sliding windows, float and quantised weights, f32 and f16 caches."""
+    """Float weights with an f32 cache, quantised ones with an f16 cache."""
     package = next((p for p in packages.PACKAGES if p.name == request.param), None)
-    with ferrule.load(package.path(progress=False) if package else tiny_model("gemma3_text"), threads=2) as model:
+    with ferrule.load(package.path(progress=False) if package else tiny_model(request.param), threads=2) as model:
         yield model
 
 
@@ -82,9 +83,10 @@ def test_sixteen_decode_rows_have_the_bits_of_one(model: ferrule.Model) -> None:
         runner.cache.release(sequence)
 
 
-def test_blocks_of_an_ended_sequence_serve_the_next(tiny_model: Callable[..., Path]) -> None:
-    """What earlier sequences left in the blocks does not matter."""
-    with ferrule.load(tiny_model("gemma3_text")) as model:
+@pytest.mark.parametrize("variant", TINY)
+def test_the_cache_of_an_ended_sequence_serves_the_next(tiny_model: Callable[..., Path], variant: str) -> None:
+    """What earlier sequences left in blocks and states does not matter."""
+    with ferrule.load(tiny_model(variant)) as model:
         runner = model.runner
         ids = texts(runner.vocabulary, 4)[2]
         runner.cache.memory.array[:] = 0xFF  # NaN
