@@ -21,7 +21,8 @@ namespace {
 
 constexpr uint32_t kBlockVectors = kCacheBlock / kLanes;
 constexpr uint32_t kTileQueries = 64;
-constexpr uint32_t kMinTiles = 16;  // smaller tiles rather than fewer, so that every thread has work
+constexpr uint32_t kMinTiles = 16;     // smaller tiles rather than fewer, so that every thread has work
+constexpr uint32_t kOneRowHeads = 16;  // of one row: more tiles, but what a tile does to each block must pay
 constexpr float kInfinity = __builtin_inff();
 
 // --- how a launch is cut into tiles
@@ -36,7 +37,8 @@ TileShape tile_shape(const Attention& params, uint32_t rows) {
     const uint32_t group = params.heads / params.kv_heads;
     const uint32_t row_heads = rows * params.kv_heads;
     uint32_t heads = row_heads == 1 ? (group + 1) / 2 : group;  // even then two threads have work
-    if (heads > kTileQueries) heads = kTileQueries;
+    const uint32_t most_heads = row_heads == 1 ? kOneRowHeads : kTileQueries;
+    if (heads > most_heads) heads = most_heads;
     uint32_t tile_rows = row_heads / kMinTiles;
     if (tile_rows > kTileQueries / heads) tile_rows = kTileQueries / heads;
     if (tile_rows > kGroup) tile_rows -= tile_rows % kGroup;
