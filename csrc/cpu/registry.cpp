@@ -10,6 +10,7 @@ std::span<const Kernel> causal_conv1d_kernels();
 std::span<const Kernel> clamp_kernels();
 std::span<const Kernel> clamped_swiglu_kernels();
 std::span<const Kernel> embedding_kernels();
+std::span<const Kernel> expert_linear_kernels();
 std::span<const Kernel> expert_linear_float_kernels();
 std::span<const Kernel> expert_sum_kernels();
 std::span<const Kernel> gated_activation_kernels();
@@ -46,6 +47,7 @@ KernelTable kernels() {
         clamp_kernels(),
         clamped_swiglu_kernels(),
         embedding_kernels(),
+        expert_linear_kernels(),
         expert_linear_float_kernels(),
         expert_sum_kernels(),
         gated_activation_kernels(),

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from q8_rows import Q8Rows
 from weights import FLOATS, make_matrix
 
+from ferrule.formats import FORMATS
+
 
 @dataclass(frozen=True)
 class Case:
@@ -41,7 +43,7 @@ CASES = [
 ]
 FLOAT_ONLY = [Case(2, 3, 2, 5, 7), Case(9, 2, 1, 16, 100)]
 ALL = [
-    pytest.param(name, case, id=f"{name}-{case}") for name in FLOATS for case in CASES + FLOAT_ONLY * (name in FLOATS)
+    pytest.param(name, case, id=f"{name}-{case}") for name in FORMATS for case in CASES + FLOAT_ONLY * (name in FLOATS)
 ]
 
 

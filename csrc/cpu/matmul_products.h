@@ -1,0 +1,171 @@
+// Products of quantised weights and many rows of q8 activations, summed as in matvec_products.h: what matmul.cpp and
+// expert_linear.cpp share.
+//
+// A panel of 16 weight rows is unpacked once into scratch with lanes = weight rows:
+//   codes   [k / 4][16][4] bytes        scales (minimums)   [k / 32][parts][16] f32
+// Tiles of activation rows then run over the panel with one accumulator each; an activation's 4 codes are broadcast.
+// `Rows` are the activation rows of a product: `count`, at(t) and finish(t, j, count, sums), see matmul_common.h.
+#pragma once
+#include "matmul_common.h"
+#include "quantize_row.h"
+#include "unpack/all.h"
+
+namespace ferrule::cpu::FERRULE_ISA::matmul_panel {
+
+using namespace simd;
+
+inline constexpr uint32_t kPanelRows = 16;
+
+struct Panel {
+    uint8_t* codes;
+    float* scales;
+    float* minimums;
+    int32_t* corrections;  // [kTileRows][k / 32][parts]: integer offset times sums of activation codes, negative
+};
+
+template <class Unpack>
+size_t panel_values(uint32_t k) {  // scales or corrections of one row
+    return size_t{q8_row::padded(k)} / 32 * Unpack::kParts;
+}
+
+template <class Unpack>
+size_t scratch_bytes(uint32_t k) {
+    const size_t per_value = kPanelRows * (Unpack::kMinimums ? 2 : 1) + kTileRows;
+    return size_t{q8_row::padded(k)} * kPanelRows + panel_values<Unpack>(k) * per_value * 4;
+}
+
+template <class Unpack>
+Panel lay_out(std::byte* scratch, uint32_t k) {
+    Panel panel;
+    panel.codes = reinterpret_cast<uint8_t*>(scratch);
+    panel.scales = reinterpret_cast<float*>(panel.codes + size_t{q8_row::padded(k)} * kPanelRows);
+    panel.minimums = panel.scales + panel_values<Unpack>(k) * kPanelRows;
+    float* end = Unpack::kMinimums ? panel.minimums + panel_values<Unpack>(k) * kPanelRows : panel.minimums;
+    panel.corrections = reinterpret_cast<int32_t*>(end);
+    return panel;
+}
+
+// Stores the codes of four rows so that 4 adjacent codes of each of them stand side by side.
+inline void store_transposed(uint8_t* to, u8x64 a, u8x64 b, u8x64 c, u8x64 d) {
+    transpose4x4(a, b, c, d);
+    const u8x64 columns[4] = {a, b, c, d};
+    constexpr size_t group_bytes = size_t{32} * kPanelRows, quad_bytes = size_t{4} * kPanelRows;
+    for (size_t i = 0; i < 4; ++i) {
+        uint8_t* p = to + i * quad_bytes;
+        store4x16(p, p + group_bytes, p + 2 * group_bytes, p + 3 * group_bytes, columns[i]);
+    }
+}
+
+template <class Unpack>
+void unpack_panel(const Panel& panel, const uint8_t* weight, uint32_t n, uint32_t k, uint32_t j) {
+    constexpr size_t parts = Unpack::kParts;
+    for (uint32_t quad = 0; quad < kPanelRows; quad += 4) {
+        const FourRows<Unpack> rows(weight, n, k, j + quad);
+        for (uint32_t chunk = 0; chunk < q8_row::padded(k) / kChunk; ++chunk) {
+            const Codes codes[4] = {rows.codes(chunk, 0), rows.codes(chunk, 1), rows.codes(chunk, 2),
+                                    rows.codes(chunk, 3)};
+            const Scales scales = rows.scales(chunk);
+            uint8_t* to = panel.codes + size_t{chunk} * kChunk * kPanelRows + quad * 4;
+            store_transposed(to, codes[0].first, codes[1].first, codes[2].first, codes[3].first);
+            store_transposed(to + 16 * kPanelRows, codes[0].second, codes[1].second, codes[2].second, codes[3].second);
+            for (size_t part = 0; part < parts; ++part) {
+                const size_t at = (size_t{chunk} * 4 * parts + part) * kPanelRows + quad;
+                store_lanes(panel.scales + at, parts * kPanelRows, scales.scale[part]);
+                if constexpr (Unpack::kMinimums) {
+                    store_lanes(panel.minimums + at, parts * kPanelRows, scales.minimum[part]);
+                }
+            }
+        }
+    }
+}
+
+template <class Unpack>
+void find_corrections(const Q8Row* x, uint32_t n_x, uint32_t groups, int32_t* corrections) {
+    for (uint32_t i = 0; i < n_x; ++i) {
+        for (uint32_t g = 0; g < groups; ++g) {
+            const int32_t first = x[i].sum16[2 * g], second = x[i].sum16[2 * g + 1];
+            if constexpr (Unpack::kParts == 1) {
+                corrections[i * groups + g] = -Unpack::kOffset * (first + second);
+            } else {
+                corrections[2 * (i * groups + g)] = -Unpack::kOffset * first;
+                corrections[2 * (i * groups + g) + 1] = -Unpack::kOffset * second;
+            }
+        }
+    }
+}
+
+// T activation rows times the panel.
+template <class Unpack, int T>
+void tile(const Panel& panel, const Q8Row* x, uint32_t groups, f32x16 (&total)[T]) {
+    constexpr int parts = Unpack::kParts, quads = 8 / parts;
+    for (uint32_t phase = 0; phase < 4; ++phase) {
+        f32x16 sum[T];
+        for (int t = 0; t < T; ++t) sum[t] = zero_f32();
+        for (uint32_t g = phase; g < groups; g += 4) {
+            for (int part = 0; part < parts; ++part) {
+                const size_t at = size_t{g} * parts + part;
+                i32x16 dot[T];
+                for (int t = 0; t < T; ++t) dot[t] = zero_i32();
+                for (int q = 0; q < quads; ++q) {
+                    const u8x64 codes = load(panel.codes + (at * quads + q) * 64);
+                    for (int t = 0; t < T; ++t)
+                        dot[t] = dot4<Unpack::kFull>(dot[t], codes, repeat4(x[t].high + (at * quads + q) * 4));
+                }
+                for (int t = 0; t < T; ++t) dot[t] = dot[t] << 7;
+                for (int q = 0; q < quads; ++q) {
+                    const u8x64 codes = load(panel.codes + (at * quads + q) * 64);
+                    for (int t = 0; t < T; ++t)
+                        dot[t] = dot4<Unpack::kFull>(dot[t], codes, repeat4(x[t].low + (at * quads + q) * 4));
+                }
+                const f32x16 scale = load(panel.scales + at * kPanelRows);
+                for (int t = 0; t < T; ++t) {
+                    if constexpr (Unpack::kOffset != 0) dot[t] += set1(panel.corrections[t * groups * parts + at]);
+                    sum[t] = fma(to_f32(dot[t]), scale * set1(x[t].scale[g]), sum[t]);
+                }
+            }
+            if constexpr (Unpack::kMinimums) {
+                for (int part = 0; part < parts; ++part) {
+                    const f32x16 minimum = load(panel.minimums + (size_t{g} * parts + part) * kPanelRows);
+                    for (int t = 0; t < T; ++t) {
+                        const float x_sum = parts == 1 ? x[t].scaled_sum[g]
+                                                       : x[t].scale[g] * static_cast<float>(x[t].sum16[2 * g + part]);
+                        sum[t] = fma(minimum, set1(x_sum), sum[t]);
+                    }
+                }
+            }
+        }
+        for (int t = 0; t < T; ++t) total[t] = phase == 0 ? sum[t] : total[t] + sum[t];
+    }
+}
+
+// Rows first .. first + count - 1, count <= T; the tile's other rows repeat the last one.
+template <class Unpack, int T, class Rows>
+void tile_rows(const Panel& panel, uint32_t n, uint32_t k, const Rows& rows, uint32_t j, uint32_t first,
+               uint32_t count) {
+    const uint32_t groups = q8_row::padded(k) / 32;
+    Q8Row x[T];
+    for (uint32_t t = 0; t < T; ++t) x[t] = q8_row_at(rows.at(first + min_u32(t, count - 1)), k);
+    if constexpr (Unpack::kOffset != 0) find_corrections<Unpack>(x, T, groups, panel.corrections);
+    f32x16 sums[T] = {};
+    tile<Unpack, T>(panel, x, groups, sums);
+    for (uint32_t t = 0; t < count; ++t) rows.finish(first + t, j, min_u32(n - j, kPanelRows), sums[t]);
+}
+
+// All activation rows times the panel of rows from j on of weight [n, k].
+template <class Unpack, class Rows>
+void products(const uint8_t* weight, uint32_t n, uint32_t k, const Rows& rows, uint32_t j, std::byte* scratch) {
+    const Panel panel = lay_out<Unpack>(scratch, k);
+    unpack_panel<Unpack>(panel, weight, n, k, j);
+    for (uint32_t first = 0; first < rows.count;) {
+        const uint32_t left = rows.count - first;
+        if (left > kTileRows / 2) {
+            tile_rows<Unpack, kTileRows>(panel, n, k, rows, j, first, min_u32(left, kTileRows));
+            first += kTileRows;
+        } else {
+            tile_rows<Unpack, kTileRows / 2>(panel, n, k, rows, j, first, left);
+            first += kTileRows / 2;
+        }
+    }
+}
+
+}  // namespace ferrule::cpu::FERRULE_ISA::matmul_panel

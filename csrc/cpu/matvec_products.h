@@ -1,0 +1,121 @@
+// Products of quantised weights and few rows of q8 activations: what matvec.cpp and expert_linear.cpp share. Weights
+// are read once, straight from the file's rows, and taken apart in registers for all activation rows: the work is bound
+// by memory.
+//
+// Four weight rows are taken at a time, in chunks of 128 inputs: lane g of a vector belongs to group g of the chunk,
+// element r of the lane to weight row r, so that one vector carries the 16 group sums. `Rows` are the activation rows
+// of a product: `count`, at(t) and finish(t, j, sum), see matmul_common.h.
+#pragma once
+#include "matmul_common.h"
+#include "quantize_row.h"
+#include "unpack/all.h"
+
+namespace ferrule::cpu::FERRULE_ISA::matvec {
+
+using namespace simd;
+
+inline constexpr uint32_t kMaxRows = 8;  // activation rows for which weights are taken apart once
+
+// One plane of a chunk of activation codes: values 0-15 of group g in lane g, then values 16-31.
+struct Plane {
+    i8x64 first, second;
+
+    explicit Plane(const int8_t* codes) {
+        const i8x64 a = load(codes), b = load(codes + 64);
+        first = even_then_even(a, b);
+        second = odd_then_odd(a, b);
+    }
+};
+
+// The exact dot products, four adjacent ones to an element, of one part of a group: all of it, or where a group has two
+// scales its first or second half.
+template <class Unpack, int part>
+i32x16 part_products(const Codes& codes, const Plane& high, const Plane& low) {
+    constexpr bool full = Unpack::kFull;
+    constexpr bool first = Unpack::kParts == 1 || part == 0, second = Unpack::kParts == 1 || part == 1;
+    i32x16 sum = zero_i32();
+    if constexpr (first) sum = dot4<full>(sum, codes.first, high.first);
+    if constexpr (second) sum = dot4<full>(sum, codes.second, high.second);
+    sum = sum << 7;
+    if constexpr (first) sum = dot4<full>(sum, codes.first, low.first);
+    if constexpr (second) sum = dot4<full>(sum, codes.second, low.second);
+    return sum;
+}
+
+// Corrects the sums of codes' products for the codes' offset.
+template <class Unpack, int part>
+f32x16 without_offset(i32x16 products, const int32_t* sum16) {
+    if constexpr (Unpack::kOffset == 0) return to_f32(products);
+    i32x16 x_sum = lanes_of_pairs<part>(sum16);
+    if constexpr (Unpack::kParts == 1) x_sum += lanes_of_pairs<1>(sum16);
+    return to_f32(products - set1(int32_t{Unpack::kOffset}) * x_sum);
+}
+
+// sum + one chunk of four weight rows, whose codes are codes_of(row), times an activation row.
+template <class Unpack, class CodesOf>
+f32x16 accumulate(f32x16 sum, CodesOf codes_of, const Scales& scales, const Q8Row& x, uint32_t chunk) {
+    const Plane high(x.high + kChunk * chunk), low(x.low + kChunk * chunk);
+    i32x16 products[2][4];
+    for (int r = 0; r < 4; ++r) {
+        const Codes& codes = codes_of(r);
+        products[0][r] = part_products<Unpack, 0>(codes, high, low);
+        if constexpr (Unpack::kParts == 2) products[1][r] = part_products<Unpack, 1>(codes, high, low);
+    }
+    const f32x16 x_scale = lanes4(x.scale + 4 * chunk);
+    const int32_t* sum16 = x.sum16 + 8 * chunk;
+
+    const i32x16(&p)[4] = products[0];
+    sum = fma(without_offset<Unpack, 0>(sum4x4(p[0], p[1], p[2], p[3]), sum16), scales.scale[0] * x_scale, sum);
+    if constexpr (Unpack::kParts == 2) {
+        const i32x16(&q)[4] = products[1];
+        sum = fma(without_offset<Unpack, 1>(sum4x4(q[0], q[1], q[2], q[3]), sum16), scales.scale[1] * x_scale, sum);
+    }
+    if constexpr (Unpack::kMinimums && Unpack::kParts == 1) {
+        sum = fma(scales.minimum[0], lanes4(x.scaled_sum + 4 * chunk), sum);
+    } else if constexpr (Unpack::kMinimums) {
+        sum = fma(scales.minimum[0], x_scale * to_f32(lanes_of_pairs<0>(sum16)), sum);
+        sum = fma(scales.minimum[1], x_scale * to_f32(lanes_of_pairs<1>(sum16)), sum);
+    }
+    return sum;
+}
+
+// sums[i][r]: activation row i times row r of four weight rows. With `one`, n_x is 1 and the sum stays in a register.
+template <class Unpack, bool one>
+void four_rows(const FourRows<Unpack>& weights, uint32_t n_chunks, const Q8Row* x, uint32_t n_x, float (*sums)[4]) {
+    f32x16 totals[one ? 1 : kMaxRows];
+    for (uint32_t i = 0; i < n_x; ++i) totals[i] = zero_f32();
+    for (uint32_t chunk = 0; chunk < n_chunks; ++chunk) {
+        weights.prefetch(chunk);
+        const Scales scales = weights.scales(chunk);
+        if constexpr (one) {
+            const auto codes_of = [&](int r) { return weights.codes(chunk, r); };
+            totals[0] = accumulate<Unpack>(totals[0], codes_of, scales, x[0], chunk);
+        } else {
+            const Codes codes[4] = {weights.codes(chunk, 0), weights.codes(chunk, 1), weights.codes(chunk, 2),
+                                    weights.codes(chunk, 3)};
+            const auto codes_of = [&](int r) -> const Codes& { return codes[r]; };
+            for (uint32_t i = 0; i < n_x; ++i) totals[i] = accumulate<Unpack>(totals[i], codes_of, scales, x[i], chunk);
+        }
+    }
+    for (uint32_t i = 0; i < n_x; ++i) add_lanes(sums[i], totals[i]);
+}
+
+// All activation rows times rows [j_begin, j_end) of weight [n, k].
+template <class Unpack, class Rows>
+void products(const uint8_t* weight, uint32_t n, uint32_t k, const Rows& rows, uint32_t j_begin, uint32_t j_end) {
+    const uint32_t n_chunks = q8_row::padded(k) / kChunk;
+    for (uint32_t first = 0; first < rows.count; first += kMaxRows) {
+        const uint32_t n_x = min_u32(rows.count - first, kMaxRows);
+        Q8Row x[kMaxRows];
+        for (uint32_t i = 0; i < n_x; ++i) x[i] = q8_row_at(rows.at(first + i), k);
+        for (uint32_t j = j_begin; j < j_end; j += 4) {
+            const FourRows<Unpack> weights(weight, n, k, j);
+            float sums[kMaxRows][4];
+            (n_x == 1 ? four_rows<Unpack, true> : four_rows<Unpack, false>)(weights, n_chunks, x, n_x, sums);
+            for (uint32_t i = 0; i < n_x; ++i)
+                for (uint32_t r = 0; r < min_u32(n - j, 4); ++r) rows.finish(first + i, j + r, sums[i][r]);
+        }
+    }
+}
+
+}  // namespace ferrule::cpu::FERRULE_ISA::matvec
