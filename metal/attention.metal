@@ -210,8 +210,9 @@ kernel void attend(device const float* q [[buffer(attention::q)]],
         const Chunks chunks = visible_chunks(block_begin, first, last);
         multiply_keys(queries, keys, chunks, scores);
         simdgroup_barrier(mem_flags::mem_threadgroup);
-        const float factor = update_softmax(softmax, scores + r * kCacheBlock, chunks, block_begin,
-                                            first_visible(row_position, fc_window, fc_chunk), row_position, column, slope);
+        const float factor =
+            update_softmax(softmax, scores + r * kCacheBlock, chunks, block_begin,
+                           first_visible(row_position, fc_window, fc_chunk), row_position, column, slope);
         const simdgroup_float8x8 factors = diagonal(factor, r, column, matrix);  // and the weights are visible to all
 #pragma unroll
         for (uint i = 0; i < fc_v_head_dim / 8; ++i) simdgroup_multiply(sums[i], factors, sums[i]);

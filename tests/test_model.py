@@ -216,7 +216,7 @@ def test_a_wrong_call_says_what_is_wrong(tiny: ferrule.Model, case: str) -> None
 
 LOAD_REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "device": ({"device": "tpu"}, errors.OptionError, "device is unknown; expected 'auto' or 'cpu' or 'metal'"),
-    "metal": ({"device": "metal"}, errors.DeviceError, "no Metal executor"),
+    "metal": ({"device": "metal"}, errors.DeviceError, "no Metal backend"),
     "kv_dtype": ({"kv_dtype": "q8"}, errors.OptionError, "kv_dtype is unknown"),
     "threads": ({"threads": 0}, errors.OptionError, "threads is out of range"),
     "type of threads": ({"threads": "2"}, errors.OptionError, "threads is out of range"),

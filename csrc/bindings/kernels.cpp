@@ -15,6 +15,7 @@
 
 #include "../executors/run_kernel.h"
 #include "../executors/targets.h"
+#include "../params/metal_kernels.h"
 #include "../params/q8_row.h"
 #include "../params/signatures.h"
 #include "bindings.h"
@@ -82,6 +83,12 @@ std::map<std::string, std::string> kernels(const std::string& target_name) {
     throw nb::value_error(("no target is named " + target_name).c_str());
 }
 
+std::map<std::string, std::string> metal_kernel_ops() {
+    std::map<std::string, std::string> ops;
+    for (const MetalKernel& kernel : metal_kernels()) ops[kernel.name] = kernel.signature->op;
+    return ops;
+}
+
 uint32_t run_kernel(const std::string& target, const std::string& kernel_name, const nb::list& operands,
                     const nb::bytes& params, uint32_t rows, const std::tuple<uint32_t, uint32_t, uint32_t>& dims,
                     const std::optional<std::vector<std::pair<uint32_t, uint32_t>>>& split) {
@@ -126,6 +133,7 @@ void init_kernels(nb::module_& m) {
         "\"read\", \"write\" or \"read_write\", optional), in the order of kernels' arguments.");
     m.def("activations", &activations, "Name of an activation -> its value as a kernel parameter.");
     m.def("kernels", &kernels, "target"_a, "Name of every kernel of a target -> its op.");
+    m.def("metal_kernels", &metal_kernel_ops, "Name of every Metal kernel -> its op.");
     m.def("run_kernel", &run_kernel, "target"_a, "kernel"_a,
           nb::sig("def run_kernel(target: str, kernel: str, operands: list[numpy.typing.NDArray[typing.Any] | None], "
                   "params: bytes, rows: int, "

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "../executors/cpu.h"
+#include "../executors/device_failure.h"
+#include "../executors/metal.h"
 #include "bindings.h"
 
 namespace ferrule {
@@ -21,7 +23,34 @@ namespace {
 using OperandTuple = std::tuple<std::string, uint32_t, uint64_t, uint64_t>;
 using LaunchTuple = std::tuple<std::string, std::vector<OperandTuple>, nb::bytes, std::string, bool>;
 using DimsTuple = std::tuple<uint32_t, uint32_t, uint32_t>;
-using Weight = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+std::vector<std::span<const std::byte>> spans(const std::vector<Bytes>& arrays) {
+    std::vector<std::span<const std::byte>> result;
+    for (const Bytes& array : arrays) result.push_back(std::as_bytes(std::span(array.data(), array.size())));
+    return result;
+}
+
+// A Metal executor together with the files that it maps.
+struct MetalExecutor {
+    MetalExecutor(const std::string& library, std::vector<Bytes> mapped)
+        : files(std::move(mapped)), executor(metal::make_executor(library, spans(files))) {}
+
+    std::vector<Bytes> files;
+    std::unique_ptr<metal::Executor> executor;
+};
+
+const char* metal_backend() {
+    switch (metal::backend()) {
+        case metal::Backend::none:
+            return "none";
+        case metal::Backend::gpu:
+            return "gpu";
+        case metal::Backend::stand_in:
+            break;
+    }
+    return "stand-in";
+}
 
 OperandKind operand_kind(const std::string& name) {
     constexpr std::pair<const char*, OperandKind> kinds[] = {
@@ -69,37 +98,54 @@ Launch make_launch(const LaunchTuple& tuple) {
 // A program together with everything it points into.
 class BoundProgram {
   public:
-    BoundProgram(std::shared_ptr<cpu::Executor> executor, const std::vector<LaunchTuple>& launches,
-                 std::vector<Weight> weights, std::shared_ptr<LazyMemory> cache, uint64_t arena_bytes,
+    template <class Executor>
+    BoundProgram(std::shared_ptr<Executor> executor, const std::vector<LaunchTuple>& launches,
+                 std::vector<Bytes> weights, std::shared_ptr<LazyMemory> cache, uint64_t arena_bytes,
                  const DimsTuple& max_dims, uint32_t n_inputs, uint32_t n_outputs)
-        : executor_(std::move(executor)),
-          weights_(std::move(weights)),
-          cache_(std::move(cache)),
-          program_(*executor_, make_plan(launches, arena_bytes, max_dims, n_inputs, n_outputs), weight_spans(weights_),
-                   {cache_->data(), cache_->bytes()}) {}
+        : weights_(std::move(weights)), cache_(std::move(cache)) {
+        program_ = bind(*executor, make_plan(launches, arena_bytes, max_dims, n_inputs, n_outputs), spans(weights_),
+                        {cache_->data(), cache_->bytes()});
+        executor_ = std::move(executor);
+    }
 
     void run(uint32_t tokens, uint32_t rows, uint32_t sequences, const std::vector<ReadArray>& inputs,
              const std::vector<WriteArray>& outputs) {
-        const Pointers pointers(inputs, outputs);
+        const StepMemory memory(inputs, outputs);
         const nb::gil_scoped_release release;
-        program_.run({tokens, rows, sequences}, pointers.inputs, pointers.outputs);
+        program_->run({tokens, rows, sequences}, memory.inputs, memory.outputs);
     }
 
     std::vector<uint64_t> profile(uint32_t tokens, uint32_t rows, uint32_t sequences,
                                   const std::vector<ReadArray>& inputs, const std::vector<WriteArray>& outputs) {
-        const Pointers pointers(inputs, outputs);
+        const StepMemory memory(inputs, outputs);
         const nb::gil_scoped_release release;
-        return program_.profile({tokens, rows, sequences}, pointers.inputs, pointers.outputs);
+        return program_->profile({tokens, rows, sequences}, memory.inputs, memory.outputs);
     }
 
   private:
-    struct Pointers {
-        Pointers(const std::vector<ReadArray>& input_arrays, const std::vector<WriteArray>& output_arrays) {
-            for (const ReadArray& array : input_arrays) inputs.push_back(const_cast<void*>(array.data()));
-            for (const WriteArray& array : output_arrays) outputs.push_back(array.data());
+    struct StepMemory {
+        StepMemory(const std::vector<ReadArray>& input_arrays, const std::vector<WriteArray>& output_arrays) {
+            for (const ReadArray& array : input_arrays) {
+                inputs.emplace_back(static_cast<const std::byte*>(array.data()), array.nbytes());
+            }
+            for (const WriteArray& array : output_arrays) {
+                outputs.emplace_back(static_cast<std::byte*>(array.data()), array.nbytes());
+            }
         }
-        std::vector<void*> inputs, outputs;
+        std::vector<std::span<const std::byte>> inputs;
+        std::vector<std::span<std::byte>> outputs;
     };
+
+    static std::unique_ptr<Program> bind(cpu::Executor& executor, Plan plan,
+                                         const std::vector<std::span<const std::byte>>& weights,
+                                         std::span<std::byte> cache) {
+        return std::make_unique<cpu::Program>(executor, std::move(plan), weights, cache);
+    }
+    static std::unique_ptr<Program> bind(MetalExecutor& executor, Plan plan,
+                                         const std::vector<std::span<const std::byte>>& weights,
+                                         std::span<std::byte> cache) {
+        return executor.executor->bind(std::move(plan), weights, cache);
+    }
 
     static Plan make_plan(const std::vector<LaunchTuple>& launches, uint64_t arena_bytes, const DimsTuple& max_dims,
                           uint32_t n_inputs, uint32_t n_outputs) {
@@ -112,17 +158,24 @@ class BoundProgram {
         return plan;
     }
 
-    static std::vector<std::span<const std::byte>> weight_spans(const std::vector<Weight>& weights) {
-        std::vector<std::span<const std::byte>> spans;
-        for (const Weight& weight : weights) spans.push_back(std::as_bytes(std::span(weight.data(), weight.size())));
-        return spans;
-    }
-
-    std::shared_ptr<cpu::Executor> executor_;
-    std::vector<Weight> weights_;
+    std::shared_ptr<void> executor_;
+    std::vector<Bytes> weights_;
     std::shared_ptr<LazyMemory> cache_;
-    cpu::Program program_;
+    std::unique_ptr<Program> program_;
 };
+
+// DeviceFailure becomes ferrule.errors.DeviceError.
+void translate_device_failure(const std::exception_ptr& exception, void*) {
+    try {
+        std::rethrow_exception(exception);
+    } catch (const DeviceFailure& failure) {
+        PyErr_SetString(nb::module_::import_("ferrule.errors").attr("DeviceError").ptr(), failure.what());
+    }
+}
+
+template <class Executor>
+using BoundProgramInit = nb::init<std::shared_ptr<Executor>, const std::vector<LaunchTuple>&, std::vector<Bytes>,
+                                  std::shared_ptr<LazyMemory>, uint64_t, const DimsTuple&, uint32_t, uint32_t>;
 
 }  // namespace
 
@@ -138,6 +191,15 @@ void init_program(nb::module_& m) {
         .def_prop_ro("target", [](const cpu::Executor& self) { return self.target().name; })
         .def_prop_ro("threads", &cpu::Executor::threads);
 
+    nb::class_<MetalExecutor>(m, "MetalExecutor",
+                              "The GPU, its kernels, and the mapped files whose weights it reads in place.\n\n"
+                              "Raises DeviceError where there is no GPU that can be used.")
+        .def(nb::init<const std::string&, std::vector<Bytes>>(), "library"_a, "files"_a.noconvert())
+        .def_prop_ro("device", [](const MetalExecutor& self) { return self.executor->device(); })
+        .def_prop_ro("family", [](const MetalExecutor& self) { return self.executor->family(); });
+    m.def("metal_backend", &metal_backend, "What Metal is in this build: \"none\", \"gpu\" or \"stand-in\".");
+    nb::register_exception_translator(translate_device_failure, nullptr);
+
     nb::class_<LazyMemory>(m, "Cache",
                            "Zeroed memory for keys and values, taken from the system when it is first touched.")
         .def(nb::init<uint64_t>(), "bytes"_a)
@@ -152,10 +214,10 @@ void init_program(nb::module_& m) {
         "A plan bound to an executor, weights and a cache, with an arena of its own.\n\n"
         "A launch is (kernel, operands, params, row dimension, barrier); an operand (kind, index, offset, bytes), see\n"
         "`csrc/plan/plan.h`. Raises ValueError that names the launch and what is wrong with it.")
-        .def(nb::init<std::shared_ptr<cpu::Executor>, const std::vector<LaunchTuple>&, std::vector<Weight>,
-                      std::shared_ptr<LazyMemory>, uint64_t, const DimsTuple&, uint32_t, uint32_t>(),
-             "executor"_a, "launches"_a, "weights"_a.noconvert(), "cache"_a, "arena_bytes"_a, "max_dims"_a,
-             "n_inputs"_a, "n_outputs"_a)
+        .def(BoundProgramInit<cpu::Executor>(), "executor"_a, "launches"_a, "weights"_a.noconvert(), "cache"_a,
+             "arena_bytes"_a, "max_dims"_a, "n_inputs"_a, "n_outputs"_a)
+        .def(BoundProgramInit<MetalExecutor>(), "executor"_a, "launches"_a, "weights"_a.noconvert(), "cache"_a,
+             "arena_bytes"_a, "max_dims"_a, "n_inputs"_a, "n_outputs"_a)
         .def("run", &BoundProgram::run, "tokens"_a, "rows"_a, "sequences"_a, "inputs"_a.noconvert(),
              "outputs"_a.noconvert(),
              nb::sig("def run(self, tokens: int, rows: int, sequences: int, "

@@ -90,14 +90,13 @@ Program::Program(Executor& executor, Plan plan, std::span<const std::span<const 
     executor.reserve_scratch(scratch_bytes);
 }
 
-void Program::run(const Dims& dims, std::span<void* const> inputs, std::span<void* const> outputs) {
+void Program::run(const Dims& dims, Inputs inputs, Outputs outputs) {
     const std::lock_guard lock(executor_.mutex_);
     bind(dims, inputs, outputs);
     run_launches(0, launches_.size());
 }
 
-std::vector<uint64_t> Program::profile(const Dims& dims, std::span<void* const> inputs,
-                                       std::span<void* const> outputs) {
+std::vector<uint64_t> Program::profile(const Dims& dims, Inputs inputs, Outputs outputs) {
     using Clock = std::chrono::steady_clock;
     const std::lock_guard lock(executor_.mutex_);
     bind(dims, inputs, outputs);
@@ -111,36 +110,18 @@ std::vector<uint64_t> Program::profile(const Dims& dims, std::span<void* const> 
     return nanoseconds;
 }
 
-void Program::bind(const Dims& dims, std::span<void* const> inputs, std::span<void* const> outputs) {
-    const Dims& max = plan_.max_dims;
-    const auto check_dim = [](const char* name, uint32_t value, uint32_t limit) {
-        if (value > limit) {
-            throw std::invalid_argument(std::to_string(value) + " " + name + " in a step; the plan holds at most " +
-                                        std::to_string(limit));
-        }
-    };
-    check_dim("tokens", dims.tokens, max.tokens);
-    check_dim("rows", dims.rows, max.rows);
-    check_dim("sequences", dims.sequences, max.sequences);
-    const auto check_count = [](const char* name, size_t count, size_t expected) {
-        if (count != expected) {
-            throw std::invalid_argument(std::to_string(count) + " " + name + "; the plan has " +
-                                        std::to_string(expected));
-        }
-    };
-    check_count("inputs", inputs.size(), plan_.n_inputs);
-    check_count("outputs", outputs.size(), plan_.n_outputs);
-
+void Program::bind(const Dims& dims, Inputs inputs, Outputs outputs) {
+    check_step(plan_, dims, inputs.size(), outputs.size());
     for (size_t i = 0; i < launches_.size(); ++i) {
         const Launch& launch = plan_.launches[i];
         BoundLaunch& bound = launches_[i];
         for (size_t j = 0; j < launch.operands.size(); ++j) {
             const Operand& operand = launch.operands[j];
             if (operand.kind == OperandKind::input) {
-                bound.operands[j] = static_cast<std::byte*>(inputs[operand.index]) + operand.offset;
+                bound.operands[j] = const_cast<std::byte*>(inputs[operand.index].data()) + operand.offset;
             }
             if (operand.kind == OperandKind::output) {
-                bound.operands[j] = static_cast<std::byte*>(outputs[operand.index]) + operand.offset;
+                bound.operands[j] = outputs[operand.index].data() + operand.offset;
             }
         }
         bound.args.rows = row_count(launch.rows, dims);

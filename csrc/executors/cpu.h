@@ -11,6 +11,7 @@
 #include "../cpu/kernel.h"
 #include "../plan/plan.h"
 #include "memory.h"
+#include "program.h"
 #include "targets.h"
 #include "thread_pool.h"
 
@@ -37,8 +38,7 @@ class Executor {
     ThreadPool pool_;
 };
 
-// A plan bound to its weights, its cache and an arena of its own.
-class Program {
+class Program final : public ferrule::Program {
   public:
     // The weights, the cache and the executor must outlive the program. Throws std::invalid_argument, see validate.h.
     Program(Executor& executor, Plan plan, std::span<const std::span<const std::byte>> weights,
@@ -46,12 +46,8 @@ class Program {
 
     const Plan& plan() const { return plan_; }
 
-    // Runs one step; `inputs` and `outputs` are indexed by the plan's operands. Throws std::invalid_argument when the
-    // dims exceed the plan's or the counts differ from it.
-    void run(const Dims& dims, std::span<void* const> inputs, std::span<void* const> outputs);
-
-    // Like run, with a barrier after each launch. Returns nanoseconds per launch.
-    std::vector<uint64_t> profile(const Dims& dims, std::span<void* const> inputs, std::span<void* const> outputs);
+    void run(const Dims& dims, Inputs inputs, Outputs outputs) override;
+    std::vector<uint64_t> profile(const Dims& dims, Inputs inputs, Outputs outputs) override;
 
   private:
     struct alignas(64) BoundLaunch {
@@ -67,7 +63,7 @@ class Program {
         std::atomic<uint32_t> remaining;  // items that are not finished
     };
 
-    void bind(const Dims& dims, std::span<void* const> inputs, std::span<void* const> outputs);
+    void bind(const Dims& dims, Inputs inputs, Outputs outputs);
     void run_launches(size_t first, size_t last);
     void work(size_t first, size_t last, unsigned worker);
 

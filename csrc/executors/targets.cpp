@@ -11,7 +11,7 @@
 
 namespace ferrule::cpu {
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !FERRULE_PORTABLE_ONLY
 
 namespace generic {
 KernelTable kernels();
@@ -60,7 +60,7 @@ constexpr Target kTargets[] = {
 
 }  // namespace
 
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && !FERRULE_PORTABLE_ONLY
 
 namespace neon {
 KernelTable kernels();

@@ -94,4 +94,22 @@ void validate(const Plan& plan, std::span<const OpSignature* const> signatures, 
     }
 }
 
+void check_step(const Plan& plan, const Dims& dims, size_t n_inputs, size_t n_outputs) {
+    const auto check_dim = [](const char* name, uint32_t value, uint32_t limit) {
+        if (value > limit) {
+            throw std::invalid_argument(text(value) + " " + name + " in a step; the plan holds at most " + text(limit));
+        }
+    };
+    check_dim("tokens", dims.tokens, plan.max_dims.tokens);
+    check_dim("rows", dims.rows, plan.max_dims.rows);
+    check_dim("sequences", dims.sequences, plan.max_dims.sequences);
+    const auto check_count = [](const char* name, size_t count, size_t expected) {
+        if (count != expected) {
+            throw std::invalid_argument(text(count) + " " + name + "; the plan has " + text(expected));
+        }
+    };
+    check_count("inputs", n_inputs, plan.n_inputs);
+    check_count("outputs", n_outputs, plan.n_outputs);
+}
+
 }  // namespace ferrule

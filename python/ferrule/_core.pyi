@@ -1,7 +1,7 @@
 """Weight formats, kernels and the executors that run plans of them."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, overload
 
 import numpy
 import numpy.typing
@@ -40,6 +40,9 @@ def activations() -> dict[str, int]:
 def kernels(target: str) -> dict[str, str]:
     """Name of every kernel of a target -> its op."""
 
+def metal_kernels() -> dict[str, str]:
+    """Name of every Metal kernel -> its op."""
+
 def run_kernel(target: str, kernel: str, operands: list[numpy.typing.NDArray[Any] | None], params: bytes, rows: int, dims: tuple[int, int, int], split: list[tuple[int, int]] | None = None) -> int:
     """
     Runs one kernel in this thread and returns its number of work items.
@@ -57,6 +60,24 @@ class Executor:
 
     @property
     def threads(self) -> int: ...
+
+class MetalExecutor:
+    """
+    The GPU, its kernels, and the mapped files whose weights it reads in place.
+
+    Raises DeviceError where there is no GPU that can be used.
+    """
+
+    def __init__(self, library: str, files: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> None: ...
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def family(self) -> str: ...
+
+def metal_backend() -> str:
+    """What Metal is in this build: "none", "gpu" or "stand-in"."""
 
 class Cache:
     """
@@ -80,7 +101,11 @@ class Program:
     `csrc/plan/plan.h`. Raises ValueError that names the launch and what is wrong with it.
     """
 
+    @overload
     def __init__(self, executor: Executor, launches: Sequence[tuple[str, Sequence[tuple[str, int, int, int]], bytes, str, bool]], weights: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], cache: Cache, arena_bytes: int, max_dims: tuple[int, int, int], n_inputs: int, n_outputs: int) -> None: ...
+
+    @overload
+    def __init__(self, executor: MetalExecutor, launches: Sequence[tuple[str, Sequence[tuple[str, int, int, int]], bytes, str, bool]], weights: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], cache: Cache, arena_bytes: int, max_dims: tuple[int, int, int], n_inputs: int, n_outputs: int) -> None: ...
 
     def run(self, tokens: int, rows: int, sequences: int, inputs: Sequence[numpy.typing.NDArray[Any]], outputs: Sequence[numpy.typing.NDArray[Any]]) -> None:
         """

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from . import _core
 from .architectures import Architecture, record
 from .checkpoint import Checkpoint, open_checkpoint
-from .engine import kv_cache, machine
+from .engine import devices, kv_cache, machine
 from .engine.generation import Completion, Stream, check_length
 from .engine.runner import Runner
 from .engine.sampling import GenerationOptions, check_integer
 from .engine.step_inputs import Chunk
-from .errors import DeviceError, FerruleError, MemoryBudgetError, OptionError
-from .lowering import Target, cpu_target
+from .errors import DeviceError, FerruleError, MemoryBudgetError, OptionError, UnsupportedOp
+from .graph import Graph
+from .lowering import Target, cpu_target, lower
 from .tokenizer import Tokenizer, load_tokenizer
 
 Message = Mapping[str, Any]
@@ -64,7 +65,7 @@ def load(
     Raises:
         ModelNotFound: there is no such file, directory, package or hub model.
         CorruptFile: the file is damaged or contradicts itself.
-        UnsupportedArchitecture, UnsupportedQuantization: ferrule cannot compute this model.
+        UnsupportedArchitecture, UnsupportedQuantization, UnsupportedOp: ferrule cannot compute this model.
         DeviceError: the device or target does not exist here.
         MemoryBudgetError: the cache of the `context` asked for does not fit into memory.
         OptionError: an argument is out of its range.
@@ -75,17 +76,15 @@ def load(
     _check_choice("kv_dtype", kv_dtype, ("auto", "f16", "f32"))
     if threads is not None:
         check_integer("threads", threads, 1, 1024)
-    if device == "metal":
-        raise DeviceError("this build of ferrule has no Metal executor", hint='Use device="cpu" or "auto"')
-    runs_on = _runnable(target)
     checkpoint = open_checkpoint(model, progress=progress, revision=revision)
     architecture = record(checkpoint, ignore_config_keys=ignore_config_keys)
     graph = architecture.graph
     dtype = kv_cache.cache_dtype(graph) if kv_dtype == "auto" else kv_dtype
+    runs_on, reason = _choose_device(device, target, graph, dtype)
     positions, pool = _budget(checkpoint, architecture, context, kv_cache.position_bytes(graph.caches, dtype))
     cache = kv_cache.KVCache(graph.caches, dtype=dtype, positions=pool, states=graph.states)
     runner = Runner(graph, runs_on, cache, threads=threads or machine.cores())
-    return Model(checkpoint, architecture, runner, context=positions, chat_template=chat_template)
+    return Model(checkpoint, architecture, runner, context=positions, device_reason=reason, chat_template=chat_template)
 
 
 class Model:
@@ -94,7 +93,7 @@ class Model:
     Attributes:
         path: the file or directory.
         context: most tokens of one text.
-        device: where it runs, "cpu".
+        device: where it runs, "cpu" or "metal".
     """
 
     def __init__(
@@ -104,11 +103,13 @@ class Model:
         runner: Runner,
         *,
         context: int,
+        device_reason: str,
         chat_template: str | None = None,
     ) -> None:
         self.path = checkpoint.path
         self.context = context
-        self.device = "cpu"
+        self.device = runner.target.backend
+        self._device_reason = device_reason
         self._opened: tuple[Checkpoint, Architecture, Runner] | None = checkpoint, architecture, runner
         self._chat_template = chat_template
 
@@ -230,6 +231,7 @@ class Model:
             "end_tokens": [tokenizer.id_to_token(i) for i in sorted(tokenizer.end_ids)],
             "chat_template": self._chat_template or tokenizer.chat_template,
             "device": self.device,
+            "device_reason": self._device_reason,
             "target": runner.target.name,
             "threads": runner.threads,
         }
@@ -270,6 +272,31 @@ class Model:
 def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     if value not in choices:
         raise OptionError(f"{name} is unknown", expected=" or ".join(map(repr, choices)), found=repr(value))
+
+
+def _choose_device(device: str, target: str | None, graph: Graph, kv_dtype: str) -> tuple[Target, str]:
+    """What the model runs on, and why. Raises DeviceError or UnsupportedOp where that was asked for and cannot be."""
+
+    def gpu() -> Target:
+        found = devices.gpu()
+        lower(graph, found, "one_row", kv_dtype=kv_dtype)
+        lower(graph, found, "many_rows", kv_dtype=kv_dtype)
+        return found
+
+    if device == "metal":
+        if target is not None:
+            raise OptionError(
+                "target is an instruction set of the CPU", expected='device="cpu"', found='device="metal"'
+            )
+        return gpu(), "asked for"
+    if device == "cpu" or target is not None:
+        return _runnable(target), "asked for"
+    if _core.metal_backend() != "gpu":
+        return _runnable(None), "this build of ferrule has no Metal backend"
+    try:
+        return gpu(), "the GPU can run the model"
+    except (DeviceError, UnsupportedOp) as error:
+        return _runnable(None), str(error)
 
 
 def _runnable(name: str | None) -> Target:

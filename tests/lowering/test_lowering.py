@@ -63,7 +63,7 @@ def test_values_alive_at_once_do_not_overlap(plan: Plan) -> None:
     alive: dict[Value, list[int]] = {}
     for i, group in enumerate(epochs(plan)):
         for launch in group:
-            for value in (o for o in launch.operands.values() if isinstance(o, Value) and o is not plan.graph.output):
+            for value in (o for o in launch.operands.values() if isinstance(o, Value) and o not in plan.outputs):
                 alive.setdefault(value, []).append(i)
     for a, b in combinations(alive, 2):
         if alive[a][-1] < alive[b][0] or alive[b][-1] < alive[a][0]:

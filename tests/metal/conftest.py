@@ -9,9 +9,10 @@ from metal_host.host import MetalHost, metal_host
 
 sys.path.append(str(Path(__file__).parents[1] / "kernels"))
 
+from metal.metal_process import metal_process
 from metal.metal_runner import MetalRunner
 
-__all__ = ["metal_host"]
+__all__ = ["metal_host", "metal_process"]
 
 
 @pytest.fixture

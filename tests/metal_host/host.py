@@ -131,12 +131,13 @@ def metal_host(pytestconfig: pytest.Config) -> MetalHost:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (directory / "build.ninja").exists():
             options = [f"-DCMAKE_CXX_COMPILER={CLANG}", f"-DPython_EXECUTABLE={sys.executable}"]
-            _run("cmake", "-S", str(SOURCE), "-B", str(directory), "-G", "Ninja", *options)
-        _run("cmake", "--build", str(directory))
+            run_command("cmake", "-S", str(SOURCE), "-B", str(directory), "-G", "Ninja", *options)
+        run_command("cmake", "--build", str(directory))
     return MetalHost(directory)
 
 
-def _run(*command: str) -> None:
+def run_command(*command: str) -> None:
+    """Runs a command of the build; the test fails with what it printed where it fails."""
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         pytest.fail(f"{' '.join(command)}\n{result.stdout}\n{result.stderr}", pytrace=False)

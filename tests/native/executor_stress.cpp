@@ -87,8 +87,8 @@ std::vector<std::vector<float>> run(const Plan& plan, unsigned threads) {
     for (int step = 0; step < kSteps; ++step) {
         const uint32_t tokens = 1 + static_cast<uint32_t>(random() % kMaxTokens);
         std::vector<float> out(tokens * kWidth, -1.0f);
-        void* input = x.data();
-        void* output = out.data();
+        const std::span<const std::byte> input = std::as_bytes(std::span(x));
+        const std::span<std::byte> output = std::as_writable_bytes(std::span(out));
         if (step % 2 == 0) {
             program.run({tokens, 1, 1}, {&input, 1}, {&output, 1});
         } else {

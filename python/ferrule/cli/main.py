@@ -12,6 +12,7 @@ from .chat import chat
 from .info import info
 from .map import show_map
 from .run import run
+from .verify import verify
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -20,7 +21,7 @@ def cli() -> None:
     """Runs language models on this machine, from GGUF files and Hugging Face checkpoints."""
 
 
-for command in (run, chat, info, show_map):
+for command in (run, chat, info, show_map, verify):
     cli.add_command(command)
 
 

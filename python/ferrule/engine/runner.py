@@ -1,4 +1,4 @@
-"""Runs steps of a model on the CPU: lowers and compiles a program per row class on first use."""
+"""Runs steps of a model on a device: lowers and compiles a program per row class on first use."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..errors import FerruleError
+from ..errors import DeviceError, FerruleError
 from ..graph import CacheLayer, Graph, Input, Operand, StateLayer, Value, Weight
 from ..lowering import Plan, RowClass, lower
 from ..lowering.layout import row_bytes
 from ..lowering.plan import Launch
 from ..lowering.targets import MANY_ROWS, Target
+from .devices import Executor, executor
 from .kv_cache import KVCache
 from .step_inputs import Chunk, step_inputs
 
@@ -32,7 +33,7 @@ class Runner:
         self.graph, self.target, self.cache, self.threads = graph, target, cache, threads
         self.vocabulary = graph.output.width
         self._fuse = fuse
-        self._executor = _core.Executor(target.name, threads)
+        self._executor = executor(target, graph, threads)
         self._programs: dict[tuple[RowClass, RowClass], tuple[Plan, _core.Program]] = {}
         self._lock = threading.Lock()
         self._closed = False
@@ -41,7 +42,8 @@ class Runner:
         """Appends every chunk to its sequence and returns the wanted logits [rows, vocabulary], in order.
 
         `out` receives them where given. At most `max_tokens` tokens in all. The bits of a sequence's logits do not
-        depend on what else is in the step. Raises FerruleError after `close`, MemoryBudgetError when the cache is full.
+        depend on what else is in the step. Raises FerruleError after `close`, MemoryBudgetError when the cache is full,
+        DeviceError when the GPU fails.
         """
         with self._lock:
             if self._closed:
@@ -49,11 +51,13 @@ class Runner:
             for chunk in chunks:
                 self.cache.grow(chunk.sequence, chunk.sequence.length + len(chunk.tokens))
             step = step_inputs(chunks)
-            plan, program = self._program(self._class(step.tokens), self._class(step.rows))
+            plan, program = self._program(self.target.row_class(step.tokens), self.target.row_class(step.rows))
             if out is None:
                 out = np.empty((step.rows, self.vocabulary), np.float32)
             arrays = [step.arrays[i.name] for i in plan.inputs]
             program.run(step.tokens, step.rows, step.sequences, arrays, [out])
+            if self.target.backend == "metal" and np.isnan(out.max(initial=0)):
+                raise DeviceError("the GPU computed logits that are not numbers", hint='Use device="cpu"')
             for chunk in chunks:
                 chunk.sequence.length += len(chunk.tokens)
         return out
@@ -67,9 +71,6 @@ class Runner:
                 self.cache.close()
                 del self.graph, self._executor
 
-    def _class(self, rows: int) -> RowClass:
-        return "few_rows" if rows <= self.target.few_rows else "many_rows"
-
     def _program(self, tokens: RowClass, logits: RowClass) -> tuple[Plan, _core.Program]:
         if (tokens, logits) not in self._programs:
             plan = lower(self.graph, self.target, tokens, logits=logits, kv_dtype=self.cache.dtype, fuse=self._fuse)
@@ -77,11 +78,12 @@ class Runner:
         return self._programs[tokens, logits]
 
 
-def compile_plan(plan: Plan, executor: _core.Executor, cache: KVCache) -> _core.Program:
+def compile_plan(plan: Plan, executor: Executor, cache: KVCache) -> _core.Program:
     """The executor's form of a plan, validated."""
     signatures = _core.signatures()
     weights = {weight: i for i, weight in enumerate(plan.weights)}
     inputs = {source: i for i, source in enumerate(plan.inputs)}
+    outputs = {value: i for i, value in enumerate(plan.outputs)}
 
     def operand(o: Operand | None) -> tuple[str, int, int, int]:
         match o:
@@ -93,8 +95,8 @@ def compile_plan(plan: Plan, executor: _core.Executor, cache: KVCache) -> _core.
                 return "input", inputs[o], 0, 0
             case CacheLayer() | StateLayer():
                 return "cache", 0, *cache.places[o]
-            case Value() if o is plan.graph.output:
-                return "output", 0, 0, 0
+            case Value() if o in outputs:
+                return "output", outputs[o], 0, 0
             case Value():
                 return "arena", 0, plan.offsets[o], row_bytes(o) * plan.max_dims[str(o.shape[0])]
             case _:
@@ -113,7 +115,7 @@ def compile_plan(plan: Plan, executor: _core.Executor, cache: KVCache) -> _core.
         plan.arena_bytes,
         (dims["tokens"], dims["rows"], dims["sequences"]),
         len(plan.inputs),
-        1,
+        len(plan.outputs),
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..graph import ROWS, SEQUENCES, TOKENS, Graph, Input, Weight
-from . import barriers, fusions, layout
+from . import barriers, fusions, layout, metal
 from .choose import choose, row_classes
-from .plan import Launch, Plan, RowClass
-from .targets import MANY_ROWS, Target, cpu_target, metal_target
+from .plan import Launch, Plan
+from .targets import RowClass, Target, cpu_target, metal_target
 
 
 def lower(
@@ -14,33 +14,41 @@ def lower(
     target: Target,
     row_class: RowClass,
     *,
-    logits: RowClass = "few_rows",
+    logits: RowClass | None = None,
     kv_dtype: str = "f32",
     fuse: bool = True,
+    keep: bool = False,
+    allow_missing: bool = False,
 ) -> Plan:
     """The plan of a step on `target`.
 
-    `row_class` is that of the step's tokens, `logits` that of the rows whose logits are wanted. Without `fuse` every
-    op has a launch of its own. Raises UnsupportedOp where the target has no kernel.
+    `row_class` is that of the step's tokens, `logits` that of the rows whose logits are wanted, by default one. Without
+    `fuse` every op has a launch of its own; `keep` makes every op's result an output. Raises UnsupportedOp where the
+    target has no kernel, unless `allow_missing`: such a plan can be shown, not run.
     """
+    logits = logits or target.row_class(1)
     ops = fusions.absorb_latents(graph.ops)
     if target.backend == "cpu":
         ops = fusions.quantize_inputs(ops)
     if fuse:
         for fusion in fusions.CPU_FUSIONS if target.backend == "cpu" else fusions.METAL_FUSIONS:
             ops = fusion(ops)
+    if target.backend == "metal" and row_class != "many_rows":
+        ops = metal.split_attention(ops)
     classes = row_classes(row_class, logits)
-    launches = [choose(op, target, row_classes=classes, kv_dtype=kv_dtype) for op in ops]
+    launches = [choose(op, target, row_classes=classes, kv_dtype=kv_dtype, allow_missing=allow_missing) for op in ops]
     barriers.assign(launches)
 
-    limits: dict[RowClass, int] = {"few_rows": target.few_rows, "many_rows": MANY_ROWS}
-    max_dims = {TOKENS: limits[row_class], ROWS: limits[logits], SEQUENCES: limits[row_class]}
+    tokens = target.most_rows(row_class)
+    max_dims = {TOKENS: tokens, ROWS: target.most_rows(logits), SEQUENCES: tokens}
     assert graph.output is not None
-    offsets, arena_bytes = layout.assign(launches, graph.output, max_dims)
+    made = {op.out for op in graph.ops if op.out is not None}
+    outputs = [op.out for op in ops if op.out in made] if keep else [graph.output]
+    offsets, arena_bytes = layout.assign(launches, set(outputs), max_dims)
     used = [operand for launch in launches for operand in launch.operands.values()]
     weights = list(dict.fromkeys(o for o in used if isinstance(o, Weight)))
     inputs = list(dict.fromkeys(o for o in used if isinstance(o, Input)))
-    return Plan(graph, target, row_class, kv_dtype, launches, max_dims, offsets, arena_bytes, weights, inputs)
+    return Plan(graph, target, row_class, kv_dtype, launches, max_dims, offsets, arena_bytes, weights, inputs, outputs)
 
 
 __all__ = ["Launch", "Plan", "RowClass", "Target", "cpu_target", "lower", "metal_target"]

@@ -15,8 +15,9 @@ import numpy as np
 from .. import _core
 from ..errors import UnsupportedOp
 from ..graph import ROWS, CacheLayer, Experts, Op, Operand, StateLayer, Value, Weight
-from .plan import Launch, RowClass
-from .targets import Target
+from .metal import LIMITS
+from .plan import Launch
+from .targets import RowClass, Target
 
 Params = Mapping[str, int | float]
 PAIRINGS = {"half": 0, "adjacent": 1}
@@ -26,11 +27,12 @@ GROUP_SCORES = {"max": 0, "top2": 1}
 
 @dataclass(frozen=True)
 class Row:
-    """`signature`: the header in `csrc/params` that declares operands and parameters."""
+    """`signature`: the header in `csrc/params` that declares operands and parameters; `out` its result's operand."""
 
     signature: str
     kernel: str
     params: Callable[[Op], Params]
+    out: str = "out"
 
 
 def _width(op: Op) -> Params:
@@ -189,6 +191,8 @@ TABLE: Mapping[str, Row] = {
     "qkv_prepare": Row("qkv_prepare", "qkv_prepare_{kv}", _qkv_prepare),
     "attention": Row("attention", "attention_{kv}", _attention),
     "chunked_attention": Row("attention", "attention_{kv}", _attention),
+    "attention_split": Row("attention_split", "attention_split_{kv}", _attention, out="partials"),
+    "attention_merge": Row("attention_merge", "attention_merge", lambda op: op.attributes),
     "activation": Row("activation", "activation", _activation),
     "gated_activation": Row("gated_activation", "gated_activation", _activation),
     "gated_activation_q8": Row("gated_activation", "gated_activation_q8", _activation),
@@ -208,8 +212,21 @@ TABLE: Mapping[str, Row] = {
 }
 
 
-def choose(op: Op, target: Target, *, row_classes: Mapping[Any, RowClass], kv_dtype: str) -> Launch:
-    """The launch that serves `op`. Raises UnsupportedOp naming op, layer and kernel where the CPU target has none."""
+# {mat} by backend and row class.
+MATRIX_KERNELS: Mapping[str, Mapping[RowClass, str]] = {
+    "cpu": {"few_rows": "matvec", "many_rows": "matmul"},
+    "metal": {"one_row": "matvec", "few_rows": "matvec_rows", "many_rows": "matmul"},
+}
+
+
+def choose(
+    op: Op, target: Target, *, row_classes: Mapping[Any, RowClass], kv_dtype: str, allow_missing: bool = False
+) -> Launch:
+    """The launch that serves `op`.
+
+    Raises UnsupportedOp naming op, layer and kernel where the target has none, unless `allow_missing`, or where it has
+    one that cannot take the op's shape.
+    """
     where = f"layer {op.layer}, " if op.layer is not None else ""
     if op.kind not in TABLE:
         raise UnsupportedOp(f"no kernel of target {target.name} serves op {op.kind} ({where}stage {op.stage})")
@@ -219,14 +236,18 @@ def choose(op: Op, target: Target, *, row_classes: Mapping[Any, RowClass], kv_dt
     kernel = row.kernel.format(
         format=matrix.format.lower() if isinstance(matrix, Weight | Experts) else "",
         kv=kv_dtype,
-        mat="matvec" if row_classes[rows] == "few_rows" else "matmul",
+        mat=MATRIX_KERNELS[target.backend][row_classes[rows]],
     )
-    if kernel not in target.kernels and target.backend == "cpu":
+    if kernel not in target.kernels and not allow_missing:
         raise UnsupportedOp(f"target {target.name} has no kernel {kernel} for op {op.kind} ({where}stage {op.stage})")
+    params = row.params(op)
+    wanted = LIMITS[row.signature](params) if target.backend == "metal" and row.signature in LIMITS else None
+    if wanted:
+        raise UnsupportedOp(f"kernel {kernel} of target {target.name} needs {wanted} ({where}stage {op.stage})")
     operands = {name: part for operand in op.operands.items() for name, part in _parts(*operand)}
     if op.out is not None:
-        operands["out"] = op.out
-    return Launch(kernel, row.signature, operands, row.params(op), rows, op.stage, op.layer)
+        operands[row.out] = op.out
+    return Launch(kernel, row.signature, operands, params, rows, op.stage, op.layer)
 
 
 def _parts(name: str, operand: Operand) -> Iterator[tuple[str, Operand]]:

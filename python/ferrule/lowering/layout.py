@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from .. import _core
 from ..graph import Value
@@ -18,8 +18,8 @@ def row_bytes(value: Value) -> int:
     return 4 * value.width
 
 
-def assign(launches: list[Launch], output: Value, max_dims: Mapping[str, int]) -> tuple[dict[Value, int], int]:
-    """(offset of every value but the output, bytes of the arena).
+def assign(launches: list[Launch], outputs: Set[Value], max_dims: Mapping[str, int]) -> tuple[dict[Value, int], int]:
+    """(offset of every value but the outputs, bytes of the arena).
 
     Launches between two barriers may run at once, so lifetimes are counted in barriers, not launches: first fit over
     values in order of birth.
@@ -30,7 +30,7 @@ def assign(launches: list[Launch], output: Value, max_dims: Mapping[str, int]) -
     for launch in launches:
         epoch += launch.barrier
         for operand in launch.operands.values():
-            if isinstance(operand, Value) and operand is not output:
+            if isinstance(operand, Value) and operand not in outputs:
                 birth.setdefault(operand, epoch)
                 death[operand] = epoch
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from ..graph import Dim, Graph, Input, Operand, Value, Weight
-from .targets import Target
-
-RowClass = Literal["few_rows", "many_rows"]
+from .targets import RowClass, Target
 
 
 @dataclass(eq=False)
@@ -30,8 +27,9 @@ class Launch:
 class Plan:
     """What an executor runs.
 
-    `offsets` are bytes into the arena for every value but the output; `weights` and `inputs` give the order in which
-    operands refer to them. `max_dims` bounds (tokens, rows, sequences) of a step.
+    `offsets` are bytes into the arena for every value but the outputs; `weights` and `inputs` give the order in which
+    operands refer to them. `max_dims` bounds (tokens, rows, sequences) of a step; `outputs` are
+    what it gives back.
     """
 
     graph: Graph
@@ -44,3 +42,4 @@ class Plan:
     arena_bytes: int = 0
     weights: list[Weight] = field(default_factory=list)
     inputs: list[Input] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)

@@ -18,7 +18,7 @@ SHAPES = {"k", "n", "width", "kv_heads", "head_dim", "v_head_dim"}  # parameters
 
 @dataclass(frozen=True)
 class Entry:
-    """One launch as a reader sees it. `bytes` are those moved by a step of one row (few_rows) or of a full chunk."""
+    """One launch as a reader sees it. `bytes` are those moved by a step of one row or, many_rows, of a full chunk."""
 
     stage: str
     kernel: str
@@ -45,7 +45,7 @@ class Group:
 
 def entries(plan: Plan) -> list[Group]:
     """The plan's launches by layer in order of first appearance, equal layers folded into one group."""
-    rows = 1 if plan.row_class == "few_rows" else plan.max_dims["tokens"]
+    rows = plan.max_dims["tokens"] if plan.row_class == "many_rows" else 1
     folded: dict[tuple[Entry, ...], list[int]] = {}
     groups: list[tuple[tuple[Entry, ...], list[int]]] = []
     for layer, launches in groupby(plan.launches, key=lambda launch: launch.layer):
@@ -97,7 +97,7 @@ def as_text(plan: Plan) -> str:
         ]
         return f"{mark} " + "  ".join(padded).rstrip()
 
-    rows = "1 row" if plan.row_class == "few_rows" else f"{plan.max_dims['tokens']} rows"
+    rows = f"{plan.max_dims['tokens']} rows" if plan.row_class == "many_rows" else "1 row"
     out = [f"target {plan.target.name}, {plan.row_class} (bytes for {rows}), cache {plan.kv_dtype}", line(columns, " ")]
     position = 0
     for group in groups:
@@ -107,7 +107,7 @@ def as_text(plan: Plan) -> str:
             position += 1
     out.append("")
     total = total_bytes(groups)
-    if plan.row_class == "few_rows":
+    if plan.row_class != "many_rows":
         out.append(f"{total:,} bytes per token, without the cache's history")
     else:
         out.append(

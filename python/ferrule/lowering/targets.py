@@ -9,6 +9,8 @@ from typing import Literal
 from .. import _core
 from ..errors import DeviceError
 
+RowClass = Literal["one_row", "few_rows", "many_rows"]
+
 
 @dataclass(frozen=True)
 class Target:
@@ -18,6 +20,16 @@ class Target:
     backend: Literal["cpu", "metal"]
     few_rows: int
     kernels: frozenset[str]
+
+    def row_class(self, rows: int) -> RowClass:
+        """The class whose plans serve so many rows. Only Metal has kernels for a single one."""
+        if rows == 1 and self.backend == "metal":
+            return "one_row"
+        return "few_rows" if rows <= self.few_rows else "many_rows"
+
+    def most_rows(self, row_class: RowClass) -> int:
+        """The largest number of rows in the class."""
+        return {"one_row": 1, "few_rows": self.few_rows, "many_rows": MANY_ROWS}[row_class]
 
 
 METAL_FAMILIES = ("apple7", "apple8", "apple9", "apple10")  # M1, M2, M3 and M4, M5
@@ -38,7 +50,7 @@ def metal_target(name: str | None = None) -> Target:
     name = name or "apple9"
     if name not in METAL_FAMILIES:
         raise _unknown(name, METAL_FAMILIES)
-    return Target(name, "metal", FEW_ROWS, frozenset())
+    return Target(name, "metal", FEW_ROWS, frozenset(_core.metal_kernels()))
 
 
 def _unknown(name: str, known: list[str] | tuple[str, ...]) -> DeviceError:

@@ -41,18 +41,40 @@ std::string source_line(const void* code) {
     return line;
 }
 
-void Checker::begin_dispatch(const Kernel& kernel, const Arguments& arguments) {
-    ++device_generation_;
+void Checker::begin_dispatch(const Kernel& kernel, const Arguments& arguments, uint32_t n_threadgroups,
+                             bool concurrent) {
+    if (!concurrent) {
+        ++device_generation_;
+        dispatches_.clear();
+        next_threadgroup_ = 0;
+    }
+    dispatches_.push_back({next_threadgroup_, kernel.name});
+    next_threadgroup_ += n_threadgroups;
     buffers_.clear();
     for (uint32_t i = 0; i < kernel.n_parameters; ++i) {
         const Parameter& parameter = kernel.parameters[i];
         if (parameter.kind != ParameterKind::buffer) continue;
         const Binding& binding = arguments.buffers[parameter.index];
         const char* data = static_cast<const char*>(binding.data);
-        buffers_.push_back({data, data + binding.bytes, parameter.index, parameter.writable, parameter.name});
+        buffers_.push_back({data, data + binding.bytes, parameter.index, parameter.writable,
+                            binding.watched, parameter.name});
     }
     // Where the same memory is bound twice, the writable binding is found first, so that races across both are seen.
     std::partition(buffers_.begin(), buffers_.end(), [](const Buffer& buffer) { return buffer.writable; });
+}
+
+Checker::Stamp Checker::stamp(const Accessor& accessor, uint32_t Epochs::*memory) const {
+    return {dispatches_.back().first_threadgroup + accessor.threadgroup, accessor.thread,
+            accessor.threadgroup_epochs.*memory, accessor.simdgroup_epochs.*memory};
+}
+
+std::string Checker::describe(const Stamp& stamp) const {
+    const auto after = std::find_if(dispatches_.begin(), dispatches_.end(), [&](const Dispatch& dispatch) {
+        return dispatch.first_threadgroup > stamp.threadgroup;
+    });
+    const Dispatch& dispatch = *std::prev(after);
+    return thread_text(stamp.threadgroup - dispatch.first_threadgroup, stamp.thread) +
+           (dispatches_.size() > 1 ? " of " + std::string(dispatch.kernel) : "");
 }
 
 bool Checker::ordered(const Stamp& earlier, const Stamp& later) {
@@ -67,7 +89,7 @@ std::string Checker::check_byte(Byte& byte, uint32_t generation, const Stamp& no
     if (byte.generation != generation) byte = Byte{.generation = generation};
     const auto fault = [&](const char* kind, const Stamp& earlier) {
         return std::string("data race (") + kind + ") on byte " + text(offset) + " of " + object + " between " +
-               thread_text(earlier.threadgroup, earlier.thread) + " and " + thread_text(now.threadgroup, now.thread) +
+               describe(earlier) + " and " + describe(now) +
                ", no barrier in between, at " + source_line(access.code);
     };
     const bool both_atomic = access.atomic && byte.atomic;
@@ -84,7 +106,8 @@ std::string Checker::check_byte(Byte& byte, uint32_t generation, const Stamp& no
         byte.writer = now;
         return "";
     }
-    if (byte.n_readers > 0 && byte.readers[0].thread != now.thread) {
+    const Stamp& latest = byte.readers[0];
+    if (byte.n_readers > 0 && (latest.thread != now.thread || latest.threadgroup != now.threadgroup)) {
         byte.readers[1] = byte.readers[0];
         byte.n_readers = 2;
     } else if (byte.n_readers == 0) {
@@ -116,8 +139,7 @@ std::string Checker::settle() {
 std::string Checker::check_shared(const Access& access, const Accessor& accessor, const char* arena, size_t arena_bytes,
                                   const std::vector<SharedVariable>& variables) {
     shared_.resize(arena_bytes);
-    const Stamp now{accessor.threadgroup, accessor.thread, accessor.threadgroup_epochs.shared,
-                    accessor.simdgroup_epochs.shared};
+    const Stamp now = stamp(accessor, &Epochs::shared);
     for (const SharedVariable& variable : variables) {
         if (access.address < variable.data || access.address + access.bytes > variable.data + variable.bytes) continue;
         for (size_t i = 0; i < access.bytes; ++i) {
@@ -142,12 +164,11 @@ std::string Checker::check_shared(const Access& access, const Accessor& accessor
 }
 
 std::string Checker::check_device(const Access& access, const Accessor& accessor) {
-    const Stamp now{accessor.threadgroup, accessor.thread, accessor.threadgroup_epochs.device,
-                    accessor.simdgroup_epochs.device};
+    const Stamp now = stamp(accessor, &Epochs::device);
     for (const Buffer& buffer : buffers_) {
         if (access.address < buffer.begin || access.address + access.bytes > buffer.end) continue;
-        if (!buffer.writable) {
-            if (!access.write) return "";
+        if (!buffer.writable && !access.write && !buffer.watched) return "";
+        if (!buffer.writable && access.write) {
             return std::string("write through read-only parameter '") + buffer.name + "' at " +
                    source_line(access.code);
         }

@@ -3,7 +3,7 @@
 //
 // Two accesses to a byte, one of them a write, by different threads race unless a barrier orders them: a threadgroup
 // barrier with the memory's flag, or a simdgroup barrier where both threads are of one simdgroup. Nothing orders the
-// threadgroups of a dispatch. Barriers are counted; an access remembers the counts at its time. Two writes of the same
+// threadgroups of a dispatch, nor concurrent dispatches, whose threadgroups are numbered on. Barriers are counted; an access remembers the counts at its time. Two writes of the same
 // value are not reported. Of the readers of a byte the last two are remembered.
 #pragma once
 #include <array>
@@ -56,7 +56,8 @@ struct SharedVariable {
 
 class Checker {
   public:
-    void begin_dispatch(const Kernel& kernel, const Arguments& arguments);
+    // `concurrent`: nothing orders it after the dispatch before.
+    void begin_dispatch(const Kernel& kernel, const Arguments& arguments, uint32_t n_threadgroups, bool concurrent);
     void begin_threadgroup() { ++shared_generation_; }
 
     // Each returns a description of the fault, empty where there is none.
@@ -89,7 +90,14 @@ class Checker {
         const char* end;
         uint32_t index;
         bool writable;
+        bool watched;
         const char* name;
+    };
+
+    // Of the dispatches that run at the same time.
+    struct Dispatch {
+        uint32_t first_threadgroup;
+        const char* kernel;
     };
 
     // A write to bytes that another thread wrote, unordered: harmless if it does not change them.
@@ -104,6 +112,8 @@ class Checker {
     static constexpr size_t kPageBytes = 1024;
     using Page = std::array<Byte, kPageBytes>;
 
+    Stamp stamp(const Accessor& accessor, uint32_t Epochs::*memory) const;
+    std::string describe(const Stamp& stamp) const;
     static bool ordered(const Stamp& earlier, const Stamp& later);
     std::string check_byte(Byte& byte, uint32_t generation, const Stamp& now, const Access& access, size_t i,
                            const char* object, size_t offset);
@@ -111,6 +121,8 @@ class Checker {
     std::string out_of_bounds_device(const Access& access, const Accessor& accessor) const;
 
     std::vector<Buffer> buffers_;
+    std::vector<Dispatch> dispatches_;
+    uint32_t next_threadgroup_ = 0;
     std::unordered_map<uintptr_t, std::unique_ptr<Page>> device_;  // by address / kPageBytes
     std::vector<Byte> shared_;
     uint32_t device_generation_ = 0;

@@ -207,9 +207,10 @@ std::string Executor::run(const Kernel& kernel, const Arguments& arguments, cons
     code_ = object_of(reinterpret_cast<const void*>(kernel.run));
     fault_ = check_bindings();
     if (!fault_.empty()) return fault_;
-    if (options.checked) checker_.begin_dispatch(kernel, arguments);
+    const uint32_t n_threadgroups = threadgroups.x * threadgroups.y * threadgroups.z;
+    if (options.checked) checker_.begin_dispatch(kernel, arguments, n_threadgroups, options.concurrent);
 
-    std::vector<uint32_t> order(threadgroups.x * threadgroups.y * threadgroups.z);
+    std::vector<uint32_t> order(n_threadgroups);
     std::iota(order.begin(), order.end(), 0);
     permute(std::span(order));
     for (const uint32_t i : order) {

@@ -10,6 +10,7 @@ enum : uint32_t { kSimdWidth = 32, kMaxBindings = 31, kMaxThreads = 1024, kSlotB
 struct Binding {
     void* data;
     size_t bytes;
+    bool watched = false;  // a checked kernel's reads are remembered, for a concurrent dispatch may write here
 };
 
 struct Arguments {
@@ -54,6 +55,7 @@ struct Kernel {
 struct FunctionConstant {
     const char* name;
     uint32_t index;
+    const char* type;  // "bool", "uint" or "float"
 };
 
 // A translated file; `libraries` of a shared object is an array of pointers to them that ends with null.

@@ -72,6 +72,7 @@ class FunctionConstant:
 
     name: str
     index: str
+    type: str
     begin: int
 
 
@@ -93,7 +94,7 @@ def attributes(tokens: Tokens, i: int) -> list[Attribute]:
 def function_constants(tokens: Tokens) -> list[FunctionConstant]:
     """Constants that are given at pipeline creation; on a parameter the attribute means something else."""
     return [
-        FunctionConstant(tokens.text(i - 1), attribute.argument, i)
+        FunctionConstant(tokens.text(i - 1), attribute.argument, tokens.text(i - 2), i)
         for i in tokens.find("[[")
         for attribute in attributes(tokens, i)
         if attribute.name == "function_constant" and tokens.text(tokens.closing(i) + 1) == ";"

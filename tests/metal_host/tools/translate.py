@@ -189,7 +189,7 @@ def _table(
         yield from _entry(i, function, kernel)
         rows.append(f'{{"{host_name}", run{i}, parameters{i}, {len(kernel.parameters)}, {kernel.max_threads}}}')
     yield f"const ::metal_host::Kernel kernels[] = {{{', '.join(rows)}}};"
-    rows = [f'{{"{constant.name}", {constant.index}}}' for constant in constants]
+    rows = [f'{{"{constant.name}", {constant.index}, "{constant.type}"}}' for constant in constants]
     yield f"const ::metal_host::FunctionConstant constants[{len(rows) or 1}] = {{{', '.join(rows)}}};"
     yield "}"
     yield f'extern "C" const ::metal_host::Library metal_host_library_{stem} = '

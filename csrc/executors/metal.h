@@ -1,0 +1,37 @@
+// Runs plans on an Apple GPU through Metal.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "../plan/plan.h"
+#include "program.h"
+
+namespace ferrule::metal {
+
+// A GPU, the library of kernels, and the mapped files whose weights it reads in place.
+class Executor {
+  public:
+    virtual ~Executor() = default;
+
+    // The device, as the system calls it.
+    virtual std::string device() const = 0;
+    // The newest GPU family that the device belongs to: "apple7", "apple8", ...
+    virtual std::string family() const = 0;
+
+    // The weights, the cache and the executor must outlive the program; `cache` begins at a page of its own. Throws
+    // std::invalid_argument, see validate.h, and DeviceFailure when the device cannot run the plan.
+    virtual std::unique_ptr<Program> bind(Plan plan, std::span<const std::span<const std::byte>> weights,
+                                          std::span<std::byte> cache) = 0;
+};
+
+// `library`: path of the compiled kernels; `files` must outlive the executor. Throws DeviceFailure when this build has
+// no Metal, or this machine no device that can be used.
+std::unique_ptr<Executor> make_executor(const std::string& library, std::span<const std::span<const std::byte>> files);
+
+// What Metal is in this build.
+enum class Backend { none, gpu, stand_in };
+Backend backend();
+
+}  // namespace ferrule::metal

@@ -1,0 +1,475 @@
+// How a step is run: its launches are encoded in order into a concurrent encoder, with a memory barrier exactly where
+// the plan has one. A decode step is one command buffer; long steps are cut into several, so that none occupies the GPU
+// for long. Memory is shared with the CPU: weights are read from the mapped file, the cache is the host's.
+#include "metal.h"
+
+#import <Foundation/Foundation.h>
+#import <Metal/Metal.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "../params/metal_kernels.h"
+#include "../plan/validate.h"
+#include "device_failure.h"
+#include "retained.h"
+#include "views.h"
+
+#if defined(__MAC_OS_X_VERSION_MAX_ALLOWED) && __MAC_OS_X_VERSION_MAX_ALLOWED >= 150000
+#define FERRULE_RESIDENCY_SETS 1
+#endif
+
+namespace ferrule::metal {
+
+namespace {
+
+// Bytes of weights and cache times rows that a command buffer may work on: a few hundred milliseconds of an M1.
+constexpr uint64_t kWorkPerCommandBuffer = uint64_t{100} << 30;
+
+constexpr uint64_t kOffsetAlignment = 4;  // of offsets into buffers
+
+using Bytes = std::span<const std::byte>;
+
+struct Place {
+    id<MTLBuffer> buffer = nil;
+    uint64_t offset = 0;
+};
+
+uint64_t page_bytes() {
+    return static_cast<uint64_t>(getpagesize());
+}
+
+std::string text(uint64_t number) {
+    return std::to_string(number);
+}
+
+std::string text(NSError* error) {
+    return error == nil ? "unknown error" : error.localizedDescription.UTF8String;
+}
+
+NSString* ns_string(const std::string& string) {
+    return [NSString stringWithUTF8String:string.c_str()];
+}
+
+const MetalKernel& find_kernel(const std::string& name) {
+    for (const MetalKernel& kernel : metal_kernels()) {
+        if (kernel.name == name) return kernel;
+    }
+    throw std::invalid_argument("no Metal kernel is named " + name);
+}
+
+// A buffer over memory that begins at a page; the rest of its last page belongs to the same mapping.
+Retained<id<MTLBuffer>> wrap(id<MTLDevice> device, const std::byte* data, uint64_t bytes, const char* what) {
+    // Metal has one pointer type; the plan says what is only read.
+    Retained<id<MTLBuffer>> buffer([device newBufferWithBytesNoCopy:const_cast<std::byte*>(data)
+                                                             length:round_up(bytes, page_bytes())
+                                                            options:MTLResourceStorageModeShared
+                                                        deallocator:nil]);
+    if (!buffer) {
+        throw DeviceFailure("the GPU cannot use " + text(bytes) + " bytes of " + what +
+                            " in one buffer; its limit is " + text(device.maxBufferLength));
+    }
+    return buffer;
+}
+
+Retained<id<MTLBuffer>> allocate(id<MTLDevice> device, uint64_t bytes, const char* what) {
+    Retained<id<MTLBuffer>> buffer([device newBufferWithLength:round_up(bytes, page_bytes())
+                                                       options:MTLResourceStorageModeShared]);
+    if (!buffer) throw DeviceFailure("the GPU cannot allocate " + text(bytes) + " bytes for " + what);
+    return buffer;
+}
+
+std::string newest_family(id<MTLDevice> device) {
+    constexpr NSInteger kOldest = 7, kNewest = 10;  // M1 ... M5
+    for (NSInteger number = kNewest; number >= kOldest; --number) {
+        const auto family = static_cast<MTLGPUFamily>(MTLGPUFamilyApple7 + number - kOldest);
+        if ([device supportsFamily:family]) return "apple" + text(static_cast<uint64_t>(number));
+    }
+    throw DeviceFailure(std::string(device.name.UTF8String) + " is not an Apple GPU of family 7 (M1) or later");
+}
+
+// The value of a function constant by its name, see csrc/params/metal_dispatch.h: has_<operand> or fc_<field>. 32 bits,
+// as the launch's parameters hold them.
+uint32_t constant_value(const std::string& name, const Launch& launch, const OpSignature& signature) {
+    for (size_t i = 0; i < signature.operands.size(); ++i) {
+        if (name == std::string("has_") + signature.operands[i].name) {
+            return launch.operands[i].kind != OperandKind::none;
+        }
+    }
+    for (const ParamField& field : signature.fields) {
+        if (name != std::string("fc_") + field.name) continue;
+        uint32_t value;
+        std::memcpy(&value, launch.params.data() + field.offset, sizeof value);
+        return value;
+    }
+    throw DeviceFailure(launch.kernel + " has a function constant " + name + ", which names nothing of op " +
+                        signature.op);
+}
+
+// Keeps buffers resident while it lives, where the system can (macOS 15).
+class Residency {
+  public:
+    Residency(id<MTLDevice> device, id<MTLCommandQueue> queue, std::span<const id<MTLBuffer>> buffers) : queue_(queue) {
+#if FERRULE_RESIDENCY_SETS
+        if (@available(macOS 15.0, *)) {
+            Retained<MTLResidencySetDescriptor*> descriptor([[MTLResidencySetDescriptor alloc] init]);
+            descriptor.get().initialCapacity = buffers.size();
+            NSError* error = nil;
+            const id<MTLResidencySet> set = [device newResidencySetWithDescriptor:descriptor.get() error:&error];
+            if (set == nil) throw DeviceFailure("no residency set: " + text(error));
+            set_ = Retained<id>(set);
+            for (const id<MTLBuffer> buffer : buffers) [set addAllocation:buffer];
+            [set commit];
+            [set requestResidency];
+            [queue addResidencySet:set];
+        }
+#endif
+    }
+
+    ~Residency() {
+#if FERRULE_RESIDENCY_SETS
+        if (@available(macOS 15.0, *)) {
+            const id<MTLResidencySet> set = set_.get();
+            if (set == nil) return;
+            [queue_ removeResidencySet:set];
+            [set endResidency];
+        }
+#endif
+    }
+
+    Residency(const Residency&) = delete;
+    Residency& operator=(const Residency&) = delete;
+
+  private:
+    [[maybe_unused]] id<MTLCommandQueue> queue_;
+    Retained<id> set_;
+};
+
+struct Gpu final : Executor {
+    struct Mapping {
+        Bytes file;
+        uint64_t begin;  // of the view
+        Retained<id<MTLBuffer>> buffer;
+    };
+
+    std::mutex mutex;  // one step at a time
+    Retained<id<MTLDevice>> gpu;
+    Retained<id<MTLCommandQueue>> queue;
+    Retained<id<MTLLibrary>> library;
+    std::string name, newest;
+    std::vector<Bytes> files;
+    std::vector<Mapping> mappings;
+    std::map<std::pair<std::string, std::vector<uint32_t>>, Retained<id<MTLComputePipelineState>>> pipelines;
+
+    Gpu(const std::string& library_path, std::span<const Bytes> mapped_files);
+    std::string device() const override { return name; }
+    std::string family() const override { return newest; }
+    std::unique_ptr<Program> bind(Plan plan, std::span<const Bytes> weights, std::span<std::byte> cache) override;
+
+    // Makes views of all files in which each of `weights` that lies in a file lies whole.
+    void map_files(std::span<const Bytes> weights);
+    Place find(Bytes weight) const;
+    id<MTLComputePipelineState> pipeline(const Launch& launch, const OpSignature& signature);
+};
+
+void Gpu::map_files(std::span<const Bytes> weights) {
+    for (const Bytes& file : std::exchange(files, {})) {
+        uint64_t longest = 0;
+        for (const Bytes& weight : weights) {
+            const bool inside = weight.data() >= file.data() && weight.data() < file.data() + file.size();
+            if (inside) longest = std::max<uint64_t>(longest, weight.size());
+        }
+        const auto views = plan_views(file.size(), gpu.get().maxBufferLength, longest, page_bytes());
+        if (views.empty()) {
+            throw DeviceFailure("a weight of " + text(longest) + " bytes exceeds the GPU's limit for buffers of " +
+                                text(gpu.get().maxBufferLength));
+        }
+        for (const View& view : views) {
+            mappings.push_back({file, view.begin, wrap(gpu.get(), file.data() + view.begin, view.bytes, "weights")});
+        }
+    }
+}
+
+// Where a weight can be read in place; no buffer where it lies outside the files or at an odd offset.
+Place Gpu::find(Bytes weight) const {
+    for (const Mapping& mapping : mappings) {
+        const std::byte* begin = mapping.file.data() + mapping.begin;
+        if (weight.data() < begin || weight.data() + weight.size() > begin + mapping.buffer.get().length) continue;
+        const auto offset = static_cast<uint64_t>(weight.data() - begin);
+        if (offset % kOffsetAlignment == 0) return {mapping.buffer.get(), offset};
+    }
+    return {};
+}
+
+id<MTLComputePipelineState> Gpu::pipeline(const Launch& launch, const OpSignature& signature) {
+    Retained<id<MTLFunction>> function([library.get() newFunctionWithName:ns_string(launch.kernel)]);
+    if (!function) throw DeviceFailure("the library has no kernel " + launch.kernel);
+    NSDictionary<NSString*, MTLFunctionConstant*>* constants = function.get().functionConstantsDictionary;
+    Retained<MTLFunctionConstantValues*> values([[MTLFunctionConstantValues alloc] init]);
+    std::vector<uint32_t> key;
+    for (NSString* name in [constants.allKeys sortedArrayUsingSelector:@selector(compare:)]) {
+        MTLFunctionConstant* constant = [constants objectForKey:name];
+        const uint32_t value = constant_value(name.UTF8String, launch, signature);
+        const bool is_set = value != 0;
+        const void* stored = constant.type == MTLDataTypeBool ? static_cast<const void*>(&is_set) : &value;
+        [values.get() setConstantValue:stored type:constant.type atIndex:constant.index];
+        key.push_back(value);
+    }
+    Retained<id<MTLComputePipelineState>>& pipeline = pipelines[{launch.kernel, key}];
+    if (pipeline) return pipeline.get();
+    NSError* error = nil;
+    if (!key.empty()) {
+        function = Retained<id<MTLFunction>>([library.get() newFunctionWithName:ns_string(launch.kernel)
+                                                                 constantValues:values.get()
+                                                                          error:&error]);
+    }
+    if (function) {
+        pipeline = Retained<id<MTLComputePipelineState>>([gpu.get() newComputePipelineStateWithFunction:function.get()
+                                                                                                  error:&error]);
+    }
+    if (!pipeline) throw DeviceFailure("the GPU cannot run " + launch.kernel + ": " + text(error));
+    return pipeline.get();
+}
+
+Gpu::Gpu(const std::string& library_path, std::span<const Bytes> mapped_files)
+    : gpu(MTLCreateSystemDefaultDevice()), files(mapped_files.begin(), mapped_files.end()) {
+    @autoreleasepool {
+        if (!gpu) throw DeviceFailure("this machine has no Metal device");
+        name = gpu.get().name.UTF8String;
+        newest = newest_family(gpu.get());
+        queue = Retained<id<MTLCommandQueue>>([gpu.get() newCommandQueue]);
+        NSError* error = nil;
+        NSURL* url = [NSURL fileURLWithPath:ns_string(library_path)];
+        library = Retained<id<MTLLibrary>>([gpu.get() newLibraryWithURL:url error:&error]);
+        if (!library) throw DeviceFailure("cannot load " + library_path + ": " + text(error));
+    }
+}
+
+struct GpuProgram final : Program {
+    struct BoundLaunch {
+        const MetalKernel* kernel;
+        id<MTLComputePipelineState> pipeline;
+        std::array<Place, kMaxOperands> operands;
+        uint64_t bytes;  // of weights and cache
+    };
+    // A buffer that grows with what it has to hold.
+    struct Staging {
+        Retained<id<MTLBuffer>> buffer;
+
+        std::byte* reserve(id<MTLDevice> device, uint64_t bytes) {
+            if (!buffer || buffer.get().length < bytes)
+                buffer = allocate(device, std::max<uint64_t>(bytes, 1), "a step");
+            return static_cast<std::byte*>(buffer.get().contents);
+        }
+    };
+
+    Gpu& executor;
+    const Plan plan;
+    Retained<id<MTLBuffer>> arena, cache, copies;
+    std::vector<BoundLaunch> launches;
+    std::vector<Staging> inputs, outputs;
+    std::unique_ptr<Residency> residency;
+
+    GpuProgram(Gpu& gpu, Plan plan, std::span<const Bytes> weights, std::span<std::byte> cache_memory);
+    void run(const Dims& dims, Inputs arrays, Outputs results) override {
+        execute(dims, arrays, results, kWorkPerCommandBuffer);
+    }
+    std::vector<uint64_t> profile(const Dims& dims, Inputs arrays, Outputs results) override {
+        return execute(dims, arrays, results, 0);
+    }
+
+    std::vector<Place> place_weights(std::span<const Bytes> weights);
+    BoundLaunch bind(const Launch& launch, const OpSignature& signature, std::span<const Place> weights) const;
+    void check_pipeline(const Launch& launch, const BoundLaunch& bound) const;
+    void stage(const Dims& dims, Inputs arrays, Outputs results);
+    Place place(const Operand& operand, const Place& bound) const;
+    void encode(id<MTLComputeCommandEncoder> encoder, size_t i, const LaunchSizes& sizes) const;
+    std::vector<uint64_t> execute(const Dims& dims, Inputs arrays, Outputs results, uint64_t work_per_command_buffer);
+};
+
+// The GPU reads weights where they are mapped; what it cannot read there is copied together into one buffer.
+std::vector<Place> GpuProgram::place_weights(std::span<const Bytes> weights) {
+    std::vector<Place> places;
+    std::vector<size_t> copied;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < weights.size(); ++i) {
+        places.push_back(executor.find(weights[i]));
+        if (places[i].buffer != nil) continue;
+        copied.push_back(i);
+        places[i].offset = bytes;
+        bytes = round_up(bytes + weights[i].size(), kOperandAlignment);
+    }
+    if (copied.empty()) return places;
+    copies = allocate(executor.gpu.get(), bytes, "copies of weights");
+    for (const size_t i : copied) {
+        places[i].buffer = copies.get();
+        std::memcpy(static_cast<std::byte*>(copies.get().contents) + places[i].offset, weights[i].data(),
+                    weights[i].size());
+    }
+    return places;
+}
+
+void GpuProgram::check_pipeline(const Launch& launch, const BoundLaunch& bound) const {
+    const LaunchSizes sizes{row_count(launch.rows, plan.max_dims), plan.max_dims.sequences};
+    const MetalDispatch dispatch = bound.kernel->dispatch(launch.params.data(), sizes);
+    const auto refuse = [&](const char* what, uint64_t needed, uint64_t limit) {
+        throw DeviceFailure("the GPU cannot run " + launch.kernel + ": it needs " + text(needed) + " " + what +
+                            "; the limit is " + text(limit));
+    };
+    const NSUInteger threads = bound.pipeline.maxTotalThreadsPerThreadgroup;
+    if (dispatch.threads > threads) refuse("threads per threadgroup", dispatch.threads, threads);
+    const NSUInteger memory = executor.gpu.get().maxThreadgroupMemoryLength;
+    const NSUInteger used = dispatch.threadgroup_bytes + bound.pipeline.staticThreadgroupMemoryLength;
+    if (used > memory) refuse("bytes of threadgroup memory", used, memory);
+    const NSUInteger width = bound.pipeline.threadExecutionWidth;
+    if (width != kSimdWidth) refuse("threads per simdgroup", kSimdWidth, width);
+}
+
+GpuProgram::GpuProgram(Gpu& gpu, Plan bound_plan, std::span<const Bytes> weights, std::span<std::byte> cache_memory)
+    : executor(gpu), plan(std::move(bound_plan)), inputs(plan.n_inputs), outputs(plan.n_outputs) {
+    @autoreleasepool {
+        const std::lock_guard lock(executor.mutex);
+        const id<MTLDevice> device = executor.gpu.get();
+        std::vector<const OpSignature*> signatures;
+        for (const Launch& launch : plan.launches) signatures.push_back(find_kernel(launch.kernel).signature);
+        std::vector<uint64_t> weight_bytes;
+        for (const Bytes& weight : weights) weight_bytes.push_back(weight.size());
+        validate(plan, signatures, weight_bytes, cache_memory.size());
+
+        executor.map_files(weights);
+        const std::vector<Place> places = place_weights(weights);
+        if (plan.arena_bytes > 0) arena = allocate(device, plan.arena_bytes, "the arena");
+        if (!cache_memory.empty()) {
+            cache = wrap(device, cache_memory.data(), cache_memory.size(), "key/value cache");
+        }
+        for (size_t i = 0; i < plan.launches.size(); ++i) {
+            launches.push_back(bind(plan.launches[i], *signatures[i], places));
+            check_pipeline(plan.launches[i], launches[i]);
+        }
+
+        std::vector<id<MTLBuffer>> buffers;
+        for (const Gpu::Mapping& mapping : executor.mappings) buffers.push_back(mapping.buffer.get());
+        for (const auto* buffer : {&arena, &cache, &copies}) {
+            if (*buffer) buffers.push_back(buffer->get());
+        }
+        residency = std::make_unique<Residency>(device, executor.queue.get(), buffers);
+    }
+}
+
+GpuProgram::BoundLaunch GpuProgram::bind(const Launch& launch, const OpSignature& signature,
+                                         std::span<const Place> weights) const {
+    BoundLaunch bound{&find_kernel(launch.kernel), executor.pipeline(launch, signature), {}, 0};
+    for (size_t i = 0; i < launch.operands.size(); ++i) {
+        const Operand& operand = launch.operands[i];
+        Place& place = bound.operands[i];
+        if (operand.kind == OperandKind::weight) place = weights[operand.index];
+        if (operand.kind == OperandKind::arena) place.buffer = arena.get();
+        if (operand.kind == OperandKind::cache) place.buffer = cache.get();
+        place.offset += operand.offset;
+        const bool is_large = operand.kind == OperandKind::weight || operand.kind == OperandKind::cache;
+        if (is_large) bound.bytes += operand.bytes;
+    }
+    return bound;
+}
+
+// Copies the inputs to where the GPU reads them, and makes room for the outputs.
+void GpuProgram::stage(const Dims& dims, Inputs arrays, Outputs results) {
+    check_step(plan, dims, arrays.size(), results.size());
+    const id<MTLDevice> device = executor.gpu.get();
+    for (size_t i = 0; i < arrays.size(); ++i) {
+        std::byte* staged = inputs[i].reserve(device, arrays[i].size());
+        std::copy(arrays[i].begin(), arrays[i].end(), staged);
+    }
+    for (size_t i = 0; i < results.size(); ++i) outputs[i].reserve(device, results[i].size());
+}
+
+Place GpuProgram::place(const Operand& operand, const Place& bound) const {
+    if (operand.kind == OperandKind::input) return {inputs[operand.index].buffer.get(), operand.offset};
+    if (operand.kind == OperandKind::output) return {outputs[operand.index].buffer.get(), operand.offset};
+    return bound;
+}
+
+void GpuProgram::encode(id<MTLComputeCommandEncoder> encoder, size_t i, const LaunchSizes& sizes) const {
+    const Launch& launch = plan.launches[i];
+    const BoundLaunch& bound = launches[i];
+    const MetalDispatch dispatch = bound.kernel->dispatch(launch.params.data(), sizes);
+    [encoder setComputePipelineState:bound.pipeline];
+    for (size_t j = 0; j < launch.operands.size(); ++j) {
+        const Place place = this->place(launch.operands[j], bound.operands[j]);
+        [encoder setBuffer:place.buffer offset:place.offset atIndex:j];
+    }
+    [encoder setBytes:launch.params.data() length:launch.params_bytes atIndex:params_buffer];
+    [encoder setBytes:&sizes length:sizeof sizes atIndex:sizes_buffer];
+    if (dispatch.threadgroup_bytes > 0) {
+        [encoder setThreadgroupMemoryLength:round_up(dispatch.threadgroup_bytes, 16) atIndex:0];
+    }
+    [encoder dispatchThreadgroups:MTLSizeMake(dispatch.x, dispatch.y, dispatch.z)
+            threadsPerThreadgroup:MTLSizeMake(dispatch.threads, 1, 1)];
+}
+
+// Runs a step in command buffers of so much work, or of one launch where that is less. Returns each one's nanoseconds.
+std::vector<uint64_t> GpuProgram::execute(const Dims& dims, Inputs arrays, Outputs results,
+                                          uint64_t work_per_command_buffer) {
+    const std::lock_guard lock(executor.mutex);
+    stage(dims, arrays, results);
+    std::vector<uint64_t> nanoseconds;
+    @autoreleasepool {
+        std::vector<id<MTLCommandBuffer>> command_buffers;
+        for (size_t i = 0; i < launches.size();) {
+            const id<MTLCommandBuffer> command_buffer = [executor.queue.get() commandBufferWithUnretainedReferences];
+            const id<MTLComputeCommandEncoder> encoder =
+                [command_buffer computeCommandEncoderWithDispatchType:MTLDispatchTypeConcurrent];
+            if (encoder == nil) throw DeviceFailure("the GPU gives no command buffer");
+            uint64_t work = 0;
+            bool is_first = true, barrier = false;
+            for (; i < launches.size() && (is_first || work < work_per_command_buffer); ++i) {
+                const LaunchSizes sizes{row_count(plan.launches[i].rows, dims), dims.sequences};
+                barrier = barrier || plan.launches[i].barrier;
+                if (sizes.rows > 0) {
+                    if (barrier && !is_first) [encoder memoryBarrierWithScope:MTLBarrierScopeBuffers];
+                    encode(encoder, i, sizes);
+                    barrier = false;
+                }
+                work += launches[i].bytes * sizes.rows;
+                is_first = false;
+            }
+            [encoder endEncoding];
+            [command_buffer commit];
+            command_buffers.push_back(command_buffer);
+        }
+        if (!command_buffers.empty()) [command_buffers.back() waitUntilCompleted];
+        for (const id<MTLCommandBuffer> command_buffer : command_buffers) {
+            if (command_buffer.status != MTLCommandBufferStatusCompleted) {
+                throw DeviceFailure("the GPU failed: " + text(command_buffer.error));
+            }
+            const double seconds = command_buffer.GPUEndTime - command_buffer.GPUStartTime;
+            nanoseconds.push_back(static_cast<uint64_t>(seconds * 1e9));
+        }
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+        std::memcpy(results[i].data(), outputs[i].buffer.get().contents, results[i].size());
+    }
+    return nanoseconds;
+}
+
+std::unique_ptr<Program> Gpu::bind(Plan plan, std::span<const Bytes> weights, std::span<std::byte> cache) {
+    return std::make_unique<GpuProgram>(*this, std::move(plan), weights, cache);
+}
+
+}  // namespace
+
+std::unique_ptr<Executor> make_executor(const std::string& library, std::span<const Bytes> files) {
+    return std::make_unique<Gpu>(library, files);
+}
+
+Backend backend() {
+    return FERRULE_METAL_HOST ? Backend::stand_in : Backend::gpu;
+}
+
+}  // namespace ferrule::metal

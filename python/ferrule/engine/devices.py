@@ -1,0 +1,43 @@
+"""The executors of a target's device: threads of the CPU, or the GPU through Metal."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from ..graph import Graph, Weight
+from ..lowering import Target, metal_target
+
+Executor = _core.Executor | _core.MetalExecutor
+
+METAL_LIBRARY = Path(_core.__file__).parent / "ferrule.metallib"
+
+
+def executor(target: Target, graph: Graph, threads: int) -> Executor:
+    """Runs programs of `graph` on the target. Raises DeviceError where this machine has no such device."""
+    if target.backend == "cpu":
+        return _core.Executor(target.name, threads)
+    weights = (o for op in graph.ops for o in op.operands.values() if isinstance(o, Weight))
+    return _core.MetalExecutor(str(METAL_LIBRARY), mapped_files(weight.data for weight in weights))
+
+
+def gpu() -> Target:
+    """The machine's GPU. Raises DeviceError where there is none that can be used."""
+    return metal_target(_core.MetalExecutor(str(METAL_LIBRARY), []).family)
+
+
+def mapped_files(arrays: Iterable[NDArray[np.uint8]]) -> list[NDArray[np.uint8]]:
+    """The whole of every mapped file that some of the arrays are views of."""
+    files: dict[int, NDArray[np.uint8]] = {}
+    for array in arrays:
+        base: object = array
+        while isinstance(base, np.ndarray | memoryview):
+            base = base.base if isinstance(base, np.ndarray) else base.obj
+        if isinstance(base, mmap.mmap):
+            files.setdefault(id(base), np.frombuffer(base, np.uint8))
+    return list(files.values())

@@ -1,0 +1,131 @@
+"""What runs in the process of `metal_process`, where `device="metal"` is the stand-in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ferrule
+from ferrule import _core
+from ferrule.architectures import record
+from ferrule.checkpoint import open_checkpoint
+from ferrule.engine import runner as runner_module
+from ferrule.engine.devices import executor, gpu
+from ferrule.engine.kv_cache import KVCache, Sequence
+from ferrule.engine.runner import Runner, compile_plan
+from ferrule.engine.step_inputs import Chunk, step_inputs
+from ferrule.engine.verify import compare, first_divergence, trace
+from ferrule.graph import Graph, Op
+from ferrule.lowering import Plan, lower
+
+choose = import_module("ferrule.lowering.choose")
+
+Tokens = list[int]
+Logits = NDArray[np.float32]
+
+
+def backend() -> str:
+    return _core.metal_backend()
+
+
+def information(path: Path, device: str) -> dict[str, Any]:
+    with ferrule.load(path, device=device) as model:
+        return model.info()
+
+
+def logits(path: Path, prompts: list[Tokens], kv_dtype: str = "auto") -> list[Logits]:
+    with ferrule.load(path, device="metal", kv_dtype=kv_dtype) as model:
+        return [model.logits(prompt) for prompt in prompts]
+
+
+def greedy(path: Path, prompts: list[Tokens], n: int, device: str = "metal") -> list[tuple[int, ...]]:
+    with ferrule.load(path, device=device, context=512) as model:
+        options = {"max_new_tokens": n, "temperature": 0, "ignore_eos": True}
+        return [model.generate(prompt, **options).tokens for prompt in prompts]
+
+
+def text_tokens(path: Path, text: str) -> Tokens:
+    with ferrule.load(path, device="cpu") as model:
+        return list(model.tokenizer.encode(text))
+
+
+def _runner(path: Path, **options: Any) -> Runner:
+    graph = _graph(path)
+    cache = KVCache(graph.caches, dtype="f32", positions=128)
+    return Runner(graph, gpu(), cache, threads=1, **options)
+
+
+def _graph(path: Path) -> Graph:
+    return record(open_checkpoint(path)).graph
+
+
+def small_cache_logits(path: Path, prompt: Tokens) -> Logits:
+    """As `logits`, with a cache of 128 positions."""
+    return _runner(path).forward([Chunk(Sequence(), prompt, "all")])
+
+
+def batch(path: Path, prompts: list[Tokens]) -> Logits:
+    """All logits of several sequences in one step."""
+    return _runner(path).forward([Chunk(Sequence(), prompt, "all") for prompt in prompts])
+
+
+def profiled(path: Path, prompt: Tokens) -> tuple[int, int, Logits]:
+    """(launches of a plan, durations that its profile gives, its logits): a command buffer per launch."""
+    runner = _runner(path)
+    target = runner.target.row_class(len(prompt))
+    plan = lower(runner.graph, runner.target, target, logits=target)
+    program = compile_plan(plan, executor(runner.target, runner.graph, 1), runner.cache)
+    sequence = Sequence()
+    runner.cache.grow(sequence, len(prompt))
+    step = step_inputs([Chunk(sequence, prompt, "all")])
+    inputs = [step.arrays[source.name] for source in plan.inputs]
+    out = np.full((len(prompt), runner.vocabulary), np.nan, np.float32)
+    durations = program.profile(step.tokens, step.rows, step.sequences, inputs, [out])
+    return len(plan.launches), len(durations), out
+
+
+def without_barrier(path: Path, prompt: Tokens, index: int) -> None:
+    """Runs a step whose plan lacks its barrier number `index`."""
+    runner = _runner(path)
+
+    def lower_without(*arguments: Any, **options: Any) -> Plan:
+        plan = lower(*arguments, **options)
+        [launch for launch in plan.launches[1:] if launch.barrier][index].barrier = False
+        return plan
+
+    runner_module.lower = lower_without
+    try:
+        runner.forward([Chunk(Sequence(), prompt, "all")])
+    finally:
+        runner_module.lower = lower
+
+
+def barriers(path: Path, tokens: int) -> int:
+    """Barriers of a step's plan but for one on its first launch."""
+    target = gpu()
+    row_class = target.row_class(tokens)
+    plan = lower(_graph(path), target, row_class, logits=row_class)
+    return sum(launch.barrier for launch in plan.launches[1:])
+
+
+def divergence(path: Path, prompt: Tokens, *, fault_in_layer: int | None = None) -> str | None:
+    """The first divergence of a Metal run; in one layer its gated activation may be given a wrong function."""
+    graph = _graph(path)
+    expected = trace(graph, prompt)
+    row = choose.TABLE["gated_activation"]
+
+    def params(op: Op) -> dict[str, Any]:
+        wrong = {"activation": _core.activations()["relu"]} if op.layer == fault_in_layer else {}
+        return {**row.params(op), **wrong}
+
+    choose.TABLE = {**choose.TABLE, "gated_activation": replace(row, params=params)}
+    try:
+        found = first_divergence(compare(graph, gpu(), prompt, expected))
+    finally:
+        choose.TABLE = {**choose.TABLE, "gated_activation": row}
+    return str(found) if found else None

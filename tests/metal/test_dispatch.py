@@ -1,0 +1,168 @@
+"""Whole models through the Metal executor on the stand-in framework, against transformers' goldens and NumPy."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+
+import tiny_gguf
+import tiny_models
+from ferrule.architectures import record
+from ferrule.checkpoint import open_checkpoint, packages
+from ferrule.errors import DeviceError
+from ferrule.reference import Reference
+from metal import dispatch_steps as steps
+from metal.metal_process import MetalProcess
+
+TOLERANCE = 1e-3  # on logits of standard deviation 4
+FAMILIES = ["llama3", "mistral_swa", "qwen2", "qwen3", "gemma3_text"]
+CASES = [(variant, None) for variant in FAMILIES] + [("llama3", "bf16"), ("qwen3", "f16"), ("gemma3_text", "f32")]
+
+TinyModel = Callable[..., Path]
+
+
+def prompts(variant: str) -> list[list[int]]:
+    return [golden.ids.tolist() for golden in tiny_models.golden(variant).prompts.values()]
+
+
+def prompt(variant: str, tokens: int) -> list[int]:
+    return tiny_models.golden(variant).prompts[tokens].ids.tolist()
+
+
+def assert_golden(variant: str, found: list[np.ndarray]) -> None:
+    for golden, logits in zip(tiny_models.golden(variant).prompts.values(), found, strict=True):
+        np.testing.assert_allclose(logits[golden.positions], golden.logits, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize(("variant", "dtype"), CASES)
+def test_logits_and_greedy_tokens(
+    metal_process: MetalProcess, tiny_model: TinyModel, variant: str, dtype: str | None
+) -> None:
+    path = tiny_model(variant, dtype)
+    assert_golden(variant, metal_process.run(steps.logits, path, prompts(variant)))
+    expected = [tuple(golden.greedy.tolist()) for golden in tiny_models.golden(variant).prompts.values()]
+    assert metal_process.run(steps.greedy, path, prompts(variant), 16) == expected
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_order_of_what_is_unordered_does_not_matter(
+    metal_process: MetalProcess, tiny_model: TinyModel, seed: int
+) -> None:
+    path = tiny_model("gemma3_text")
+    usual = metal_process.run(steps.logits, path, prompts("gemma3_text"))
+    for expected, found in zip(
+        usual, metal_process.run(steps.logits, path, prompts("gemma3_text"), seed=seed), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("variant", FAMILIES)
+def test_nothing_is_found_wrong(metal_process: MetalProcess, tiny_model: TinyModel, variant: str) -> None:
+    assert_golden(variant, metal_process.run(steps.logits, tiny_model(variant), prompts(variant), checked=True))
+
+
+@pytest.mark.parametrize("kind", ["Q4_0", "Q5_1", "Q8_0"])
+def test_quantised_weights(metal_process: MetalProcess, tmp_path: Path, kind: str) -> None:
+    whole = tiny_gguf.build("llama3", tmp_path / "whole.gguf")
+    path = tiny_gguf.quantised(whole, tmp_path / "quantised.gguf", gguf.GGMLQuantizationType[kind])
+    found = metal_process.run(steps.logits, path, prompts("llama3"), "f32")
+    graph = record(open_checkpoint(path)).graph
+    for tokens, logits in zip(prompts("llama3"), found, strict=True):
+        # matmul, which serves the long prompt, rounds decoded weights to f16.
+        np.testing.assert_allclose(logits, Reference(graph).forward(tokens), atol=0.02 if len(tokens) > 8 else 1e-3)
+
+
+@pytest.mark.parametrize("lengths", [(1, 1), (1, 7), (7, 40)])
+def test_sequences_side_by_side(metal_process: MetalProcess, tiny_model: TinyModel, lengths: tuple[int, int]) -> None:
+    variant = "gemma3_text"
+    found = metal_process.run(steps.batch, tiny_model(variant), [prompt(variant, n) for n in lengths])
+    for n, logits in zip(lengths, np.split(found, [lengths[0]]), strict=True):
+        golden = tiny_models.golden(variant).prompts[n]
+        np.testing.assert_allclose(logits[golden.positions], golden.logits, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize("tokens", [1, 7, 40])
+def test_every_barrier_is_needed(metal_process: MetalProcess, tiny_model: TinyModel, tokens: int) -> None:
+    path = tiny_model("llama3")
+    n_barriers = metal_process.run(steps.barriers, path, tokens)
+    assert n_barriers > 10
+    for index in range(n_barriers):
+        with pytest.raises(DeviceError, match=r"data race .* no barrier in between"):
+            metal_process.run(steps.without_barrier, path, prompt("llama3", tokens), index, checked=True)
+
+
+def test_profile(metal_process: MetalProcess, tiny_model: TinyModel) -> None:
+    golden = tiny_models.golden("qwen3").prompts[40]
+    launches, durations, logits = metal_process.run(steps.profiled, tiny_model("qwen3"), golden.ids.tolist())
+    assert launches == durations
+    np.testing.assert_allclose(logits[golden.positions], golden.logits, atol=TOLERANCE, rtol=0)
+
+
+def test_weights_are_read_through_several_views(metal_process: MetalProcess, tiny_model: TinyModel) -> None:
+    path, golden = tiny_model("llama3"), tiny_models.golden("llama3").prompts[7]
+    limit = 1 << 18
+    assert (path / "model.safetensors").stat().st_size > limit
+    found = metal_process.run(steps.small_cache_logits, path, golden.ids.tolist(), max_buffer_bytes=limit)
+    np.testing.assert_allclose(found[golden.positions], golden.logits, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"gpu_family": 6}, "not an Apple GPU of family 7"),
+        ({"max_threads": 32}, r"cannot run \w+: it needs \d+ threads per threadgroup; the limit is 32"),
+        ({"max_buffer_bytes": 1 << 14}, "exceeds the GPU's limit for buffers of 16384"),
+    ],
+)
+def test_a_device_that_cannot_run_the_model_is_refused(
+    metal_process: MetalProcess, tiny_model: TinyModel, settings: dict[str, int], message: str
+) -> None:
+    with pytest.raises(DeviceError, match=message):
+        metal_process.run(steps.small_cache_logits, tiny_model("llama3"), [1, 2, 3], **settings)
+
+
+def test_logits_that_are_no_numbers_are_an_error(
+    metal_process: MetalProcess, tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    path = tmp_path / "model"
+    path.mkdir()
+    for file in tiny_model("llama3").iterdir():
+        (path / file.name).write_bytes(file.read_bytes())
+    weights = path / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1024:] = b"\xff" * 1024  # NaN
+    weights.write_bytes(content)
+    with pytest.raises(DeviceError, match="not numbers"):
+        metal_process.run(steps.small_cache_logits, path, [1, 2, 3])
+
+
+def test_auto_never_takes_the_stand_in(metal_process: MetalProcess, tiny_model: TinyModel) -> None:
+    assert metal_process.run(steps.backend) == "stand-in"
+    automatic = metal_process.run(steps.information, tiny_model("llama3"), "auto")
+    assert automatic["device"] == "cpu"
+    assert "no Metal backend" in automatic["device_reason"]
+    chosen = metal_process.run(steps.information, tiny_model("llama3"), "metal")
+    assert (chosen["device"], chosen["target"]) == ("metal", "apple9")
+
+
+@pytest.mark.parametrize("package", packages.PACKAGES, ids=lambda package: package.name)
+def test_real_models_write_what_the_cpu_writes(metal_process: MetalProcess, package: packages.ModelPackage) -> None:
+    path = package.path(progress=False)
+    tokens = metal_process.run(steps.text_tokens, path, "The capital of France is")
+    expected = metal_process.run(steps.greedy, path, [tokens], 8, "cpu")
+    assert metal_process.run(steps.greedy, path, [tokens], 8) == expected
+
+
+@pytest.mark.parametrize("variant", FAMILIES)
+@pytest.mark.parametrize("tokens", [1, 7, 40])
+def test_every_op_agrees(metal_process: MetalProcess, tiny_model: TinyModel, variant: str, tokens: int) -> None:
+    assert metal_process.run(steps.divergence, tiny_model(variant), prompt(variant, tokens)) is None
+
+
+def test_a_fault_is_named(metal_process: MetalProcess, tiny_model: TinyModel) -> None:
+    found = metal_process.run(steps.divergence, tiny_model("llama3"), prompt("llama3", 7), fault_in_layer=1)
+    assert found is not None
+    assert found.startswith("layer 1, stage ")
+    assert "gated_activation by gated_activation differs by" in found
