@@ -42,7 +42,7 @@ def build(variant: str, path: Path) -> Path:
     """Writes the float32 GGUF file of `variant` to `path` and returns it."""
     with np.load(DATA / f"{variant}.npz") as stored:
         arrays = dict(stored)
-    weights = {name: array for name, (_, array) in tiny_models.weights(variant, "f32")}
+    weights = {name: np.atleast_1d(array) for name, (_, array) in tiny_models.weights(variant, "f32")}
     content = bytearray(arrays["header"].tobytes())
     for recipe in json.loads(arrays["tensors"].tobytes()):
         data = tensor(recipe, weights, arrays).astype("<f4").tobytes()

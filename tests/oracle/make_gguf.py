@@ -9,11 +9,11 @@ the kept files with the goldens.
 """
 
 import argparse
+import copy
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -26,37 +26,106 @@ from make_tiny import folded
 import tiny_gguf
 import tiny_models
 
-# What the converter reads from hub configs and current configs no longer hold; None removes a key.
-CONFIG_CHANGES: dict[str, dict[str, Any]] = {}
+DROP = object()
+# Keys the converter reads that transformers no longer writes, by path.
+SIGMOID = {"scoring_func": "sigmoid"}
+CONFIG_CHANGES: dict[str, dict[str, Any]] = {
+    "command_r7b": {"rotary_pct": 1.0},
+    "deepseek_v32": SIGMOID | {"num_nextn_predict_layers": 0, "first_k_dense_replace": 1},
+    "dots1": SIGMOID,
+    "falcon_7b": {"n_head_kv": 1},
+    "gemma4_unified": {"text_config.moe_intermediate_size": None, "text_config.expert_intermediate_size": None},
+    "glm4_moe": SIGMOID,
+    "glm4_moe_lite": SIGMOID | {"first_k_dense_replace": 1, "topk_method": "noaux_tc"},
+    "glm_moe_dsa": SIGMOID | {"num_nextn_predict_layers": 0, "first_k_dense_replace": 1},
+    "gpt2": {"n_ctx": 128},
+    "gpt_neox": {"rotary_pct": 0.25},
+    "gpt_neox_seq": {"rotary_pct": 1.0},
+    "kimi_linear": {
+        "linear_attn_config": {
+            "full_attn_layers": [3],
+            "kda_layers": [1, 2],
+            "head_dim": 16,
+            "num_heads": 4,
+            "short_conv_kernel_size": 4,
+        },
+        "first_k_dense_replace": 1,
+        "num_experts": 8,
+        "num_experts_per_token": 2,
+        "moe_router_activation_func": "sigmoid",
+        "num_shared_experts": 1,
+        "moe_renormalize": True,
+        "num_expert_group": 1,
+        "topk_group": 1,
+        "moe_layer_freq": 1,
+    },
+    "minimax_m2": SIGMOID | {"rotary_dim": 16},
+    "mpt_clip": {"architectures": ["MPTForCausalLM"]},
+    "nemotron_h": {
+        "hybrid_override_pattern": "M-M*-",
+        "layers_block_type": ["mamba", "mlp", "mamba", "attention", "mlp"],
+        "num_experts_per_tok": DROP,
+        "n_routed_experts": DROP,
+        "num_local_experts": DROP,
+        "num_experts": DROP,
+        "n_shared_experts": DROP,
+        "moe_shared_expert_intermediate_size": DROP,
+        "n_group": DROP,
+        "topk_group": DROP,
+    },
+    "nemotron_h_moe": {"layers_block_type": ["mamba", "moe", "attention", "moe"]},
+    "phi3_5_moe": {"original_max_position_embeddings": 512},
+}
 PRE_TOKENIZERS = {"qwen": "qwen2", "llama": "llama-bpe", "mistral": "llama-bpe"}
+# Families whose converter wants a vocabulary unlike ours: the file says that it has none.
+NO_VOCABULARY = (
+    "glm",
+    "minicpm3",
+    "mistral4",
+    "moonlight",
+    "mpt",
+    "nemotron",
+    "phi",
+    "kimi_linear",
+    "bitnet",
+    "deepseek_v32",
+)
 LARGEST_STORED = 60_000  # bytes of a variant that may be stored as they are
 
 
-def convert(variant: str, output: Path, with_vocabulary: bool) -> None:
-    """Writes the float32 file; without a vocabulary its tokenizer model is "none"."""
+def convert(variant: str, output: Path) -> None:
+    """Writes the float32 file."""
     form = "legacy" if tiny_models.description(variant)["legacy_config"] else "v5"
     directory = tiny_models.build(variant, output.parent / variant, "f32", form)
-    config = json.loads((directory / "config.json").read_text()) | CONFIG_CHANGES.get(variant, {})
-    config = {key: value for key, value in config.items() if value is not None}
-    (directory / "config.json").write_text(json.dumps(config))
     hparams = conversion.ModelBase.load_hparams(directory, False)
+    for keys, value in CONFIG_CHANGES.get(variant, {}).items():
+        *parents, key = keys.split(".")
+        part = hparams[parents[0]] if parents else hparams
+        if value is DROP:
+            part.pop(key, None)
+        else:
+            part[key] = value
     architecture = conversion.get_model_architecture(hparams, conversion.ModelType.TEXT)
     model_class = conversion.get_model_class(architecture)
     model_class.no_mtp = model_class.supports_mtp_export
-    with vocabulary(conversion.TextModel, model_class, architecture.lower(), with_vocabulary):
+
+    # The converter knows pre-tokenizers by a hash over published vocabularies: name ours by the architecture.
+    pre_tokenizer = next((value for key, value in PRE_TOKENIZERS.items() if key in architecture.lower()), "gpt-2")
+    patches = [
+        mock.patch.object(conversion.TextModel, "get_vocab_base_pre", lambda self, tokenizer: pre_tokenizer),
+        mock.patch.object(conversion.ModelBase, "load_hparams", staticmethod(lambda *_, **__: copy.deepcopy(hparams))),
+    ]
+    if variant.startswith(NO_VOCABULARY):
+        patches.append(mock.patch.object(model_class, "set_vocab", set_no_vocabulary))
+    with ExitStack() as stack:
+        for patch in patches:
+            stack.enter_context(patch)
         model_class(directory, gguf.LlamaFileType.ALL_F32, output, model_name=variant).write()
 
 
-@contextmanager
-def vocabulary(text_model: type, model_class: type, architecture: str, wanted: bool) -> Iterator[None]:
-    """The converter knows pre-tokenizers by a hash over published vocabularies: name ours by the architecture."""
-    name = next((value for key, value in PRE_TOKENIZERS.items() if key in architecture), "gpt-2")
-    with mock.patch.object(text_model, "get_vocab_base_pre", lambda self, tokenizer: name):
-        if wanted:
-            yield
-        else:
-            with mock.patch.object(model_class, "set_vocab", lambda self: self.gguf_writer.add_tokenizer_model("none")):
-                yield
+def set_no_vocabulary(self: conversion.TextModel) -> None:
+    self.gguf_writer.add_tokenizer_model("none")
+    self.gguf_writer.add_vocab_size(tiny_models.VOCABULARY)
 
 
 class Rows:
@@ -104,7 +173,7 @@ class Rows:
 def describe(variant: str, path: Path) -> None:
     """Writes the variant's data file and checks that the very same file is built from it."""
     reader = gguf.GGUFReader(path)
-    rows = Rows({name: array for name, (_, array) in tiny_models.weights(variant, "f32")})
+    rows = Rows({name: np.atleast_1d(array) for name, (_, array) in tiny_models.weights(variant, "f32")})
     content = path.read_bytes()
     tensors: list[dict[str, Any]] = []
     arrays: dict[str, np.ndarray] = {}
@@ -145,12 +214,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="comma-separated variants, by default all")
     parser.add_argument("--keep", type=Path, help="keep the converted files there as <variant>.gguf")
-    parser.add_argument("--no-vocabulary", action="store_true", help="leave the tokenizer out")
     arguments = parser.parse_args()
     for variant in arguments.only.split(",") if arguments.only else tiny_models.variants():
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / f"{variant}.gguf"
-            convert(variant, path, not arguments.no_vocabulary)
+            convert(variant, path)
             if arguments.keep:
                 arguments.keep.mkdir(parents=True, exist_ok=True)
                 (arguments.keep / path.name).write_bytes(path.read_bytes())

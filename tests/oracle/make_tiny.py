@@ -87,6 +87,8 @@ def skeleton(spec: Variant, directory: Path) -> tuple[dict[str, Any], dict[str, 
         model.get_output_embeddings().weight.data_ptr() == model.get_input_embeddings().weight.data_ptr()
     ):
         roles.pop("head", None)
+    for pattern, name in spec.renames.items():
+        tensors = {re.sub(pattern, name, key): tensor for key, tensor in tensors.items()}
     return json.loads((directory / "config.json").read_text()), tensors, roles
 
 

@@ -234,6 +234,7 @@ variant(
 variant(
     "kimi_linear",
     "kimi_linear",
+    renames={r"block_sparse_moe\.(gate|up|down)_proj": r"mlp.\1_proj"},
     **base(
         **{**MLA_NO_DENSE, "num_hidden_layers": 3},
         n_shared_experts=1,

@@ -11,7 +11,8 @@ Config = dict[str, Any]
 @dataclass(frozen=True)
 class Variant:
     """A model to build: `gains` multiply the deviation of tensors whose name contains the key, `legacy` makes the older
-    form of the config, `mxfp4` stores the experts as MXFP4 blocks, `model_class` is for multimodal wrappers."""
+    form of the config, `mxfp4` stores the experts as MXFP4 blocks, `renames` are regular expressions
+    for tensors that transformers writes under another name than the hub, `model_class` is for multimodal wrappers."""
 
     model_type: str
     tokenizer: str
@@ -22,11 +23,12 @@ class Variant:
     gains: dict[str, float] = field(default_factory=dict)
     legacy: Callable[[Config], Config] | None = None
     mxfp4: bool = False
+    renames: dict[str, str] = field(default_factory=dict)
     note: str = ""
 
 
 VARIANTS: dict[str, Variant] = {}
-BUILD_OPTIONS = ("model_class", "dtype", "shards", "gains", "legacy", "mxfp4", "note")
+BUILD_OPTIONS = ("model_class", "dtype", "shards", "gains", "legacy", "mxfp4", "renames", "note")
 
 
 def variant(name: str, model_type: str, tokenizer: str = "qwen", **arguments: Any) -> None:
