@@ -1,6 +1,6 @@
 // attention_split, see csrc/params/attention_split.h: a simdgroup is one part of the positions, for a few heads that
 // share keys and values. Scores: lanes are positions, two each, so that keys are read as they lie and no sums go across
-// lanes. Values: lanes are pairs of a head's values.
+// lanes. Values: lanes are pairs of a head's values. Loops over memory are unrolled in part, so that loads go ahead.
 #include <metal_stdlib>
 
 #include "../csrc/params/attention_split.h"
@@ -49,6 +49,7 @@ static void weigh(device const T2* keys,
                   thread Part& part,
                   threadgroup float* weights) {
     float2 scores[attention_split::kMaxHeads] = {};
+#pragma unroll(8)
     for (uint i = 0; i < fc_head_dim; ++i) {
         const float2 key = float2(keys[i * (kCacheBlock / 2) + lane]);
 #pragma unroll
@@ -80,6 +81,7 @@ static void add_values(device const T2* values,
                        uint lane,
                        thread Part& part) {
     const uint pairs = attention_split::head_pairs(fc_v_head_dim);
+#pragma unroll(8)
     for (uint j = begin; j < end; ++j) {
 #pragma unroll
         for (uint i = 0; i < pairs; ++i) {

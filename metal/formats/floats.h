@@ -35,23 +35,17 @@ struct FloatFormat {
         }
     }
 
+    // Values past the end are 0 in x and the last one in the weights: with a branch in every row's product, rows would
+    // wait for each other's loads.
     static void prepare(device const float* x, uint chunk, uint k, thread Input& input) {
         const uint first = 4 * chunk;
-        if (first + 4 <= k) {
-            for (uint i = 0; i < 4; ++i) input.x[i] = x[first + i];
-        } else {
-            for (uint i = 0; i < 4; ++i) input.x[i] = first + i < k ? x[first + i] : 0.0f;
-        }
+        for (uint i = 0; i < 4; ++i) input.x[i] = first + i < k ? x[first + i] : 0.0f;
     }
 
     static float dot(device const Block* row, uint chunk, uint k, thread const Input& input) {
         const uint first = 4 * chunk;
         float sum = 0;
-        if (first + 4 <= k) {
-            for (uint i = 0; i < 4; ++i) sum += to_float(row[first + i]) * input.x[i];
-        } else {
-            for (uint i = 0; first + i < k; ++i) sum += to_float(row[first + i]) * input.x[i];
-        }
+        for (uint i = 0; i < 4; ++i) sum += to_float(row[metal::min(first + i, k - 1)]) * input.x[i];
         return sum;
     }
 };

@@ -9,18 +9,17 @@ import numpy as np
 from kernel_testing import GUARD, SIGNATURES, Buffer, Shape, pack_params
 from numpy.typing import DTypeLike, NDArray
 
+from metal_cuda.device import CudaDevice
 from metal_host.host import MetalHost
-
-SEEDS = (0, 1, 2)  # orders of threads: ascending, descending, shuffled
 
 
 class MetalRunner:
-    """Runs every kernel in three orders of threads and once checked; all results must be the same to the bit.
+    """Runs every kernel in all variants that the host or the GPU has; all results must be the same to the bit.
 
     Bytes around operands, and operands that are only read, must not change.
     """
 
-    def __init__(self, host: MetalHost) -> None:
+    def __init__(self, host: MetalHost | CudaDevice) -> None:
         self._host = host
         self._ops = host.table()
 
@@ -40,12 +39,12 @@ class MetalRunner:
         written = dict(out) if isinstance(out, Mapping) else {"out": (out, np.float32)}
         sequences = dims[2] if dims else 1
         arguments = (kernel, operands, params, rows, sequences, written, alias or {}, misalign or {})
-        first = self._run_once(*arguments, seed=SEEDS[0], checked=False)
-        for seed, checked in [*((seed, False) for seed in SEEDS[1:]), (SEEDS[0], True)]:
-            other = self._run_once(*arguments, seed=seed, checked=checked)
+        first = self._run_once(*arguments, self._host.VARIANTS[0])
+        for variant in self._host.VARIANTS[1:]:
+            other = self._run_once(*arguments, variant)
             for name, array in first.items():
                 np.testing.assert_array_equal(
-                    array.view(np.uint8), other[name].view(np.uint8), f"{name} with seed {seed}, checked: {checked}"
+                    array.view(np.uint8), other[name].view(np.uint8), f"{name} with {variant}"
                 )
         return next(iter(first.values())) if len(first) == 1 else first
 
@@ -59,9 +58,7 @@ class MetalRunner:
         written: Mapping[str, tuple[Shape, DTypeLike]],
         alias: Mapping[str, str],
         misalign: Mapping[str, int],
-        *,
-        seed: int,
-        checked: bool,
+        variant: Mapping[str, Any],
     ) -> dict[str, NDArray[Any]]:
         _, _, signature = SIGNATURES[self._ops[kernel]]
         unknown = {*operands, *written, *alias, *misalign} - {name for name, _, _ in signature}
@@ -80,7 +77,7 @@ class MetalRunner:
 
         memory = [buffers[name].operand if name in buffers else None for name, _, _ in signature]
         packed = pack_params(self._ops[kernel], params)
-        self._host.run(kernel, memory, packed, rows, sequences, seed=seed, checked=checked)
+        self._host.run(kernel, memory, packed, rows, sequences, **variant)
 
         results = {}
         for name, access, _ in signature:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -37,6 +37,9 @@ class MetalHost:
     Dispatches take a `seed` for the order of threadgroups, simdgroups and lanes (0 ascending, 1 descending, else
     shuffled), and `checked` for the kernels that are watched for races, bounds and uninitialised memory.
     """
+
+    # Three orders of threads, and one time checked.
+    VARIANTS: ClassVar[tuple[dict[str, Any], ...]] = ({"seed": 0}, {"seed": 1}, {"seed": 2}, {"checked": True})
 
     def __init__(self, directory: Path, checked_kernels: Path | None = None) -> None:
         """`checked_kernels` replaces the build's library of them."""

@@ -14,7 +14,7 @@ import argparse
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from declarations import (
@@ -35,8 +35,24 @@ _NOT_A_VARIABLE = {"(", "constant", "enum", "static_assert", "struct", "template
 _FORBIDDEN = {"goto", "throw", "try", "catch", "virtual", "new", "delete", "dynamic_cast", "typeid", "double", "std"}
 
 
-def translate(source: Path, *, clang: str = "clang++-19", depfile: Path | None = None, output: str = "") -> str:
-    """The C++ text. Raises TranslationError."""
+# From a file's stem, kernels, instantiations and function constants, the lines that follow its text.
+Table = Callable[[str, list[Kernel], list[Instantiation], list[FunctionConstant]], Iterator[str]]
+
+
+def translate(
+    source: Path,
+    *,
+    clang: str = "clang++-19",
+    depfile: Path | None = None,
+    output: str = "",
+    values: Mapping[str, float] | None = None,
+    table: Table | None = None,
+) -> str:
+    """The C++ text. Raises TranslationError.
+
+    `values` are function constants by name, 0 where missing, for text that shall not ask for them when it is loaded;
+    `table` replaces the table of kernels that the executor reads.
+    """
     tokens = Tokens(_preprocess(source, clang, depfile, output))
     constants = function_constants(tokens)
     kernels, instantiations = kernels_and_instantiations(tokens)
@@ -45,11 +61,11 @@ def translate(source: Path, *, clang: str = "clang++-19", depfile: Path | None =
     _bind_threadgroup_variables(tokens, kernels)
     _construct_vectors(tokens)
     _spell_half_literals(tokens)
-    _read_function_constants(tokens, constants)
+    _read_function_constants(tokens, constants, values)
     for instantiation in instantiations:
         tokens.erase(instantiation.begin, instantiation.end)
-    table = "\n".join(_table(source.stem, kernels, instantiations, constants))
-    return f'{tokens.render()}\n# 1 "kernel table of {source.name}"\n{table}\n'
+    lines = "\n".join((table or _table)(source.stem, kernels, instantiations, constants))
+    return f'{tokens.render()}\n# 1 "kernel table of {source.name}"\n{lines}\n'
 
 
 def _preprocess(source: Path, clang: str, depfile: Path | None, output: str) -> str:
@@ -154,7 +170,9 @@ def _spell_half_literals(tokens: Tokens) -> None:
             tokens.replace(i, text[:-1] + ("" if "." in text else ".0") + "f16")
 
 
-def _read_function_constants(tokens: Tokens, constants: list[FunctionConstant]) -> None:
+def _read_function_constants(
+    tokens: Tokens, constants: list[FunctionConstant], values: Mapping[str, float] | None
+) -> None:
     """Erases all attributes and gives function constants their values."""
     for i in list(tokens.find("[[")):
         tokens.erase(i, tokens.closing(i) + 1)
@@ -163,7 +181,8 @@ def _read_function_constants(tokens: Tokens, constants: list[FunctionConstant]) 
                 raise attribute.token.error("introduce kernels by the keyword kernel")
     indices = {constant.name: constant.index for constant in constants}
     for constant in constants:
-        tokens.replace(constant.begin, f" = ::metal::function_constant({constant.index})")
+        value = f"::metal::function_constant({constant.index})" if values is None else values.get(constant.name, 0)
+        tokens.replace(constant.begin, f" = {value}")
     for i in tokens.find("is_function_constant_defined"):
         name = tokens[i + 2]
         if name.text not in indices:
