@@ -8,9 +8,6 @@ namespace {
 
 using namespace experts;
 
-// Few slots of an expert are cheaper without unpacking its panel; both ways give the same sums.
-constexpr uint32_t kFewSlots = 4;
-
 template <class Unpack>
 size_t scratch_bytes(const KernelArgs& args) {
     return matmul_panel::scratch_bytes<Unpack>(args.as<ExpertLinear>().k) + SortedSlots::scratch_bytes(args);
@@ -21,7 +18,7 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratc
     const auto [k, n, experts, slots, x_slots, weighted] = args.as<ExpertLinear>();
     std::byte* sorting = scratch + matmul_panel::scratch_bytes<Unpack>(k);
     const auto multiply = [&](const uint8_t* weight, const ExpertRows& rows, uint32_t j_begin, uint32_t j_end) {
-        if (rows.count <= kFewSlots) {
+        if (rows.count <= matvec::kMaxRows) {  // the same sums, without unpacking a panel
             matvec::products<Unpack>(weight, n, k, rows, j_begin, j_end);
         } else {
             matmul_panel::products<Unpack>(weight, n, k, rows, j_begin, scratch);

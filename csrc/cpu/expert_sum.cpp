@@ -16,6 +16,7 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
     for (size_t row = begin; row < end; ++row) {
         const float* x = args.operand<const float>(expert_sum::x) + row * slots * width;
         const float* weights = args.operand<const float>(expert_sum::routes) + row * 2 * slots + slots;
+        const float* residual = args.operand<const float>(expert_sum::residual);
         float* out = args.operand<float>(expert_sum::out) + row * width;
         for (uint32_t slot = 0; slot < slots; ++slot, x += width) {
             const float weight = weighted != 0 ? weights[slot] : 1.0f;
@@ -24,6 +25,9 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
             } else {
                 for (uint32_t i = 0; i < width; ++i) out[i] += x[i] * weight;
             }
+        }
+        if (residual != nullptr) {
+            for (uint32_t i = 0; i < width; ++i) out[i] += residual[row * width + i];
         }
     }
 }

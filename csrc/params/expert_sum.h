@@ -1,5 +1,5 @@
-// expert_sum: out[r, i] = sum over slots s, in order, of x[r, s, i] * (weighted ? routes' weight of the slot : 1).
-// x: f32 [rows, slots, width]; routes: see route.h; out: f32 [rows, width].
+// expert_sum: out[r, i] = sum over slots s, in order, of x[r, s, i] * (weighted ? routes' weight of the slot : 1), plus
+// residual[r, i]. x: f32 [rows, slots, width]; routes: see route.h; residual, out: f32 [rows, width].
 #pragma once
 #include "signature.h"
 
@@ -13,13 +13,14 @@ struct ExpertSum {
 
 namespace expert_sum {
 
-enum Operand { x, routes, out };
+enum Operand { x, routes, residual, out };
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(ExpertSum, width)},
                                         {"slots", FieldType::u32, offsetof(ExpertSum, slots)},
                                         {"weighted", FieldType::u32, offsetof(ExpertSum, weighted)}};
-inline constexpr OperandInfo operands[] = {{"x", Access::read}, {"routes", Access::read}, {"out", Access::write}};
+inline constexpr OperandInfo operands[] = {
+    {"x", Access::read}, {"routes", Access::read}, {"residual", Access::read, true}, {"out", Access::write}};
 inline constexpr OpSignature signature{"expert_sum", sizeof(ExpertSum), fields, operands};
 #endif
 

@@ -71,7 +71,7 @@ def quantize_in_producer(ops: Ops) -> Ops:
 
 
 def residual_in_linear(ops: Ops) -> Ops:
-    """Add of a linear's result, read by nobody else, to an earlier value becomes the linear's residual operand."""
+    """Add of a linear's or expert_sum's result, read by nobody else, to an earlier value becomes its residual operand."""
     users, made = _users(ops), {op.out: i for i, op in enumerate(ops) if op.out}
     rewritten: dict[Op, Op] = {}
     removed: set[Op] = set()
@@ -80,10 +80,11 @@ def residual_in_linear(ops: Ops) -> Ops:
             continue
         a, b = _value(add, "a"), _value(add, "b")
         for product, other in ((b, a), (a, b)):
-            linear = ops[made[product]]
+            op = ops[made[product]]
             earlier = made.get(other, -1) < made[product]
-            if linear.kind == "linear" and linear not in rewritten and len(users[product]) == 1 and earlier:
-                rewritten[linear] = replace(linear, operands={**linear.operands, "residual": other}, out=add.out)
+            able = op.kind in ("linear", "expert_sum") and op not in rewritten
+            if able and len(users[product]) == 1 and earlier:
+                rewritten[op] = replace(op, operands={**op.operands, "residual": other}, out=add.out)
                 removed.add(add)
                 break
     return [rewritten.get(op, op) for op in ops if op not in removed]
