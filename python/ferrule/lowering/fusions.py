@@ -71,7 +71,7 @@ def quantize_in_producer(ops: Ops) -> Ops:
 
 
 def residual_in_linear(ops: Ops) -> Ops:
-    """Add of a linear's or expert_sum's result, read by nobody else, to an earlier value becomes its residual operand."""
+    """Add of a linear's or expert_sum's result, read by nobody else, to an earlier value becomes its residual."""
     users, made = _users(ops), {op.out: i for i, op in enumerate(ops) if op.out}
     rewritten: dict[Op, Op] = {}
     removed: set[Op] = set()
