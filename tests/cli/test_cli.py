@@ -132,12 +132,23 @@ def test_map(ferrule: Callable[..., Result], tiny_model: Callable[..., Path]) ->
     assert count[0] < count[1]
 
 
+def test_verify(ferrule: Callable[..., Result], tiny_model: Callable[..., Path]) -> None:
+    status, out, _ = ferrule("verify", tiny_model("qwen3"), "--target", "generic")
+    assert status == 0
+    assert "cpu (generic), " in out
+    assert "all agree" in out
+    status, out, _ = ferrule("verify", tiny_model("qwen3"), "--target", "generic", "--tolerance", "1e-12")
+    assert status == 1
+    assert "first divergence: " in out
+
+
 HELP = {
     "": "Commands:",
     "run": "--max-new-tokens N",
     "chat": "--system TEXT",
     "info": "--json",
     "map": "--rows [few|many]",
+    "verify": "--tolerance X",
 }
 
 
@@ -154,7 +165,7 @@ WRONG = {
     "kind of file": (("info", __file__), 1, "this is no GGUF file"),
     "target": (("run", "x", "--target", "sse9"), 1, "Error: there is no target 'sse9'; expected "),
     "target of a map": (("map", "--target", "avx1"), 1, "Error: unknown target 'avx1'"),
-    "device": (("run", "x", "--device", "metal"), 1, "Error: this build of ferrule has no Metal executor"),
+    "device": (("run", "x", "--device", "metal"), 1, "Error: this build of ferrule has no Metal backend"),
     "context": (("info", "--context", "99999"), 1, "whole number from 1 to 8192; found 99999"),
     "prompt": (("run", ""), 1, "Error: the prompt is empty"),
     "option's value": (("run", "x", "--top-p", "7"), 1, "Error: top_p is out of range"),

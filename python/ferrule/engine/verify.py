@@ -15,7 +15,7 @@ from .kv_cache import KVCache, Sequence
 from .runner import compile_plan
 from .step_inputs import Chunk, step_inputs
 
-TOLERANCE = 1e-3
+TOLERANCE = 1e-2  # int8 and f16 on the way, through many layers, cost about a tenth of it
 
 
 @dataclass(frozen=True)

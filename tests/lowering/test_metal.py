@@ -1,0 +1,78 @@
+"""Plans for Metal, which any build can make: kernels by row class, and what they cannot take."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ferrule import _core
+from ferrule.architectures import record
+from ferrule.checkpoint import open_checkpoint
+from ferrule.errors import UnsupportedOp
+from ferrule.graph import Graph, Weight
+from ferrule.lowering import RowClass, lower, metal_target
+
+KERNELS: dict[RowClass, set[str]] = {
+    "one_row": {"matvec_f32", "attention_split_f32", "attention_merge"},
+    "few_rows": {"matvec_rows_f32", "attention_split_f32", "attention_merge"},
+    "many_rows": {"matmul_f32", "attention_f32"},
+}
+
+
+def graph_of(path: Path) -> Graph:
+    return record(open_checkpoint(path)).graph
+
+
+@pytest.mark.parametrize("row_class", KERNELS)
+def test_kernels_by_row_class(tiny_model: Callable[..., Path], row_class: RowClass) -> None:
+    plan = lower(graph_of(tiny_model("llama3")), metal_target(), row_class)
+    layer = {launch.kernel for launch in plan.launches if launch.layer == 0}
+    assert layer == KERNELS[row_class] | {"rms_norm", "qkv_prepare_f32", "gated_activation"}
+    assert layer <= _core.metal_kernels().keys()
+
+
+@pytest.mark.parametrize("variant", ["llama3", "mistral_swa", "qwen2", "qwen3"])
+def test_launches_of_a_layer(tiny_model: Callable[..., Path], variant: str) -> None:
+    plan = lower(graph_of(tiny_model(variant)), metal_target(), "one_row")
+    launches = Counter(launch.layer for launch in plan.launches if launch.layer is not None)
+    # Two norms, seven products, q/k/v with the cache, two of attention, the activation.
+    assert set(launches.values()) == {13}
+
+
+def test_rows_of_logits_have_a_class_of_their_own(tiny_model: Callable[..., Path]) -> None:
+    plan = lower(graph_of(tiny_model("llama3")), metal_target(), "many_rows")
+    assert plan.launches[-1].kernel == "matvec_f32"
+    assert plan.max_dims == {"tokens": 512, "rows": 1, "sequences": 512}
+
+
+def test_a_window_limits_the_parts_of_the_context(tiny_model: Callable[..., Path]) -> None:
+    plan = lower(graph_of(tiny_model("mistral_swa")), metal_target(), "one_row")
+    (launch,) = (launch for launch in plan.launches if launch.op == "attention_split" and launch.layer == 0)
+    assert launch.params["splits"] == launch.params["window"] // 64 + 2
+
+
+def test_a_format_without_a_kernel_is_refused() -> None:
+    graph = Graph()
+    x = graph.embedding(Weight("embedding", (8, 256), "F32", np.zeros(8 * 256 * 4, np.uint8)))
+    with graph.layer(3), graph.stage("ffn down"):
+        graph.output = graph.linear(x, Weight("odd", (8, 256), "IQ1_S", np.zeros(8 * 50, np.uint8)))
+    with pytest.raises(UnsupportedOp, match=r"apple9 has no kernel matvec_iq1_s for op linear \(layer 3, stage ffn"):
+        lower(graph, metal_target(), "one_row")
+    shown = lower(graph, metal_target(), "one_row", allow_missing=True)
+    assert shown.launches[-1].kernel == "matvec_iq1_s"
+
+
+@pytest.mark.parametrize(
+    ("row_class", "head_dim", "needs"),
+    [("many_rows", 20, "multiples of 8"), ("many_rows", 640, "at most 576"), ("one_row", 7, "an even size")],
+)
+def test_a_head_size_that_kernels_cannot_take_is_refused(row_class: RowClass, head_dim: int, needs: str) -> None:
+    graph = Graph()
+    x = graph.embedding(Weight("embedding", (8, head_dim), "F32", np.zeros(8 * head_dim * 4, np.uint8)))
+    cache = graph.cache(1, head_dim, head_dim, 0)
+    graph.kv_append(cache, x, x)
+    graph.output = graph.attention(x, cache, scale=1.0)
+    with pytest.raises(UnsupportedOp, match=rf"kernel attention\w* of target apple9 needs .*{needs}"):
+        lower(graph, metal_target(), row_class)
