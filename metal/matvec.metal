@@ -42,17 +42,18 @@ kernel void matvec(device const float* x [[buffer(matmul::x)]],
     }
 }
 
-// 16 values of a row of x, zeros from k on; with blocks, k is a multiple of 16.
+// 16 values of a row of x, zeros from k on.
 template <class Block>
-static void load_inputs(device const float* x, uint begin, uint k, thread float* values) {
-    if (Block::kElements > 1 || begin + 16 <= k) {
-        for (uint i = 0; i < 16; ++i) values[i] = x[begin + i];
+static void load_padded(device const float* x, uint begin, uint k, thread float* values) {
+    if (Block::kElements > 1) {
+        load_inputs<16>(x + begin, values);
     } else {
         for (uint i = 0; i < 16; ++i) values[i] = begin + i < k ? x[begin + i] : 0.0f;
     }
 }
 
-// Up to kMatvecColumns rows of x (tiles in grid y): weights are decoded once for all of them.
+// Up to kMatvecColumns rows of x (tiles in grid y): weights are decoded once for all of them. Loops over columns are
+// unrolled, for their sums live in registers.
 template <class Block>
 kernel void matvec_rows(device const float* x [[buffer(matmul::x)]],
                         device const Block* weight [[buffer(matmul::weight)]],
@@ -77,18 +78,21 @@ kernel void matvec_rows(device const float* x [[buffer(matmul::x)]],
             device const Block* weight_row = weight + ulong(min(first + r, n - 1)) * (k / Block::kElements);
             WeightFormat<Block>::decode(weight_row, begin, k, weights[r]);
         }
+#pragma unroll
         for (uint column = 0; column < matmul::kMatvecColumns; ++column) {
-            if (column >= n_columns) break;
+            if (column >= n_columns) continue;
             float values[16];
-            load_inputs<Block>(x + ulong(column) * k, begin, k, values);
+            load_padded<Block>(x + ulong(column) * k, begin, k, values);
             for (uint r = 0; r < matmul::kMatvecRowsRows; ++r) {
                 for (uint i = 0; i < 16; ++i) sums[r][column] += weights[r][i] * values[i];
             }
         }
     }
+#pragma unroll
     for (uint r = 0; r < matmul::kMatvecRowsRows; ++r) {
+#pragma unroll
         for (uint column = 0; column < matmul::kMatvecColumns; ++column) {
-            if (column >= n_columns) break;
+            if (column >= n_columns) continue;
             const float sum = simd_sum(sums[r][column]);
             if (lane == 0 && first + r < n) store_result(sum, row + column, first + r, params, bias, residual, out);
         }

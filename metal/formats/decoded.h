@@ -14,7 +14,7 @@ struct DecodedFormat {
     };
 
     static void prepare(device const float* x, uint chunk, uint, thread Input& input) {
-        for (uint i = 0; i < 16; ++i) input.x[i] = x[16 * chunk + i];
+        load_inputs<16>(x + 16 * chunk, input.x);
     }
 
     static float dot(device const Block* row, uint chunk, uint k, thread const Input& input) {

@@ -58,14 +58,14 @@ struct KFormat {
 
     static void prepare(device const float* x, uint chunk, uint, thread Input& input) {
         x += chunk / 2 * 64 + chunk % 2 * 16;
+        load_inputs<16>(x, input.low);
+        load_inputs<16>(x + 32, input.high);
         input.low_sum = input.high_sum = 0;
         for (uint i = 0; i < 16; i += 2) {
-            input.low_sum += x[i] + x[i + 1];
-            input.high_sum += x[i + 32] + x[i + 33];
-            input.low[i] = x[i];
-            input.low[i + 1] = x[i + 1] / 256.0f;
-            input.high[i] = x[i + 32];
-            input.high[i + 1] = x[i + 33] / 256.0f;
+            input.low_sum += input.low[i] + input.low[i + 1];
+            input.high_sum += input.high[i] + input.high[i + 1];
+            input.low[i + 1] /= 256.0f;
+            input.high[i + 1] /= 256.0f;
         }
     }
 

@@ -82,13 +82,16 @@ struct NibbleFormat {
 
     static void prepare(device const float* x, uint chunk, uint, thread Input& input) {
         x += chunk / 2 * 32 + chunk % 2 * 8;
+        float low[8], high[8];
+        load_inputs<8>(x, low);
+        load_inputs<8>(x + 16, high);
         input.sum = 0;
         for (uint i = 0; i < 8; i += 2) {
-            input.sum += (x[i] + x[i + 1]) + (x[i + 16] + x[i + 17]);
-            input.x[2 * i] = x[i];
-            input.x[2 * i + 1] = x[i + 1] / 256.0f;
-            input.x[2 * i + 2] = x[i + 16] / 16.0f;
-            input.x[2 * i + 3] = x[i + 17] / 4096.0f;
+            input.sum += (low[i] + low[i + 1]) + (high[i] + high[i + 1]);
+            input.x[2 * i] = low[i];
+            input.x[2 * i + 1] = low[i + 1] / 256.0f;
+            input.x[2 * i + 2] = high[i] / 16.0f;
+            input.x[2 * i + 3] = high[i + 1] / 4096.0f;
         }
     }
 

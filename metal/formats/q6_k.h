@@ -30,8 +30,10 @@ struct WeightFormat<Q6_K> {
     static void prepare(device const float* x, uint chunk, uint, thread Input& input) {
         x += chunk / 8 * 128 + chunk % 8 * 4;
         for (uint group = 0; group < 4; ++group, x += 32) {
-            input.sums[group] = (x[0] + x[1]) + (x[2] + x[3]);
-            for (uint i = 0; i < 4; ++i) input.x[4 * group + i] = i % 2 == 0 ? x[i] : x[i] / 256.0f;
+            float four[4];
+            load_inputs<4>(x, four);
+            input.sums[group] = (four[0] + four[1]) + (four[2] + four[3]);
+            for (uint i = 0; i < 4; ++i) input.x[4 * group + i] = i % 2 == 0 ? four[i] : four[i] / 256.0f;
         }
     }
 

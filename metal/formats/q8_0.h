@@ -21,7 +21,7 @@ struct WeightFormat<Q8_0> {
     }
 
     static void prepare(device const float* x, uint chunk, uint, thread Input& input) {
-        for (uint i = 0; i < 8; ++i) input.x[i] = x[8 * chunk + i];
+        load_inputs<8>(x + 8 * chunk, input.x);
     }
 
     static float dot(device const Q8_0* row, uint chunk, uint, thread const Input& input) {

@@ -18,15 +18,12 @@ struct WeightFormat<TQ1_0> : DecodedFormat<TQ1_0> {
         device const TQ1_0& block = row[first / 256];
         const uint i = first % 256;
         const float scale = half_bits(block.scale);
+        // The last 16 values are four bytes' first four digits.
+        const bool is_rest = i >= 240;
+        device const uint8_t* codes = is_rest ? block.rest : i < 160 ? block.codes + i % 32 : block.codes + 32;
+        const uint n = i < 160 ? i / 32 : (i - 160) / 16;
         for (uint j = 0; j < 16; ++j) {
-            int digit;
-            if (i < 160) {
-                digit = ternary_digit(block.codes[i % 32 + j], i / 32);
-            } else if (i < 240) {
-                digit = ternary_digit(block.codes[32 + j], (i - 160) / 16);
-            } else {
-                digit = ternary_digit(block.rest[j % 4], j / 4);
-            }
+            const int digit = ternary_digit(codes[is_rest ? j % 4 : j], is_rest ? j / 4 : n);
             values[j] = scale * float(digit - 1);
         }
     }

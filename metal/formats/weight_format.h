@@ -20,6 +20,15 @@ using namespace ferrule::formats;
 template <class Block>
 struct WeightFormat;
 
+// n values from x, which is 16-aligned, as rows are where weights come in blocks.
+template <uint n>
+inline void load_inputs(device const float* x, thread float* values) {
+    for (uint i = 0; i < n; i += 4) {
+        const float4 four = *(device const float4*)(x + i);
+        for (uint j = 0; j < 4; ++j) values[i + j] = four[j];
+    }
+}
+
 inline float half_bits(uint16_t bits) {
     return float(metal::as_type<half>(bits));
 }

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from metal_cuda.compiler import ENTRY
 
 _MAX_REGISTERS = 0  # of CUjit_option
-_NON_BLOCKING = 1  # of CUstream_flags
 _RELAXED = 2  # of CUstreamCaptureMode
 
 
@@ -41,7 +40,7 @@ class Driver:
         self._call("cuDeviceGet", ctypes.byref(self._device), 0)
         context = self._handle("cuDevicePrimaryCtxRetain", self._device)
         self._call("cuCtxSetCurrent", context)
-        self._stream = self._handle("cuStreamCreate", _NON_BLOCKING)
+        self._stream = self._handle("cuStreamCreate", 0)  # waits for uploads, which go through the default stream
         self._events = [self._handle("cuEventCreate", 0) for _ in range(2)]
 
     def name(self) -> str:
