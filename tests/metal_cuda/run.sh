@@ -18,10 +18,6 @@ run() { # name command...
     echo "== $name: $(tail -n 1 "$results/$name.txt")"
 }
 
-# What compute-sanitizer watches: each kernel family, not each format; it slows kernels down a lot.
-few="Q4_0 or Q4_K or Q6_K or F16-1x17 or F16-33 or attention or rms_norm or rope or qkv or kv_append or activation or add
-     or take_rows or softcap or scale"
-
 kernel_tests=(python3 -m pytest tests/metal -q)
 
 [ $# -gt 0 ] || set -- tests memcheck racecheck synccheck benchmark
@@ -30,7 +26,7 @@ for part in "$@"; do
     tests) run tests "${kernel_tests[@]}" --metal-runner cuda ;;
     memcheck | racecheck | synccheck)
         run "$part" compute-sanitizer --tool "$part" --error-exitcode 9 "${kernel_tests[@]}" \
-            --metal-runner cuda-sanitized -k "${few//$'\n'/ }"
+            --metal-runner cuda-sanitized
         ;;
     benchmark) run benchmark python3 tests/metal_cuda/benchmark.py ;;
     *) echo "unknown: $part" && failed=1 ;;
