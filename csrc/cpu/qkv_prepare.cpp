@@ -1,6 +1,6 @@
 // qkv_prepare: per-head norms of q, k and v, rotation of q and k, and kv_append, with the very functions of those
-// kernels. A work item is one head of one row: a query head, or a KV head with its key and its value. Items run
-// through the rows of a head first: consecutive rows write to the same lines of the transposed keys.
+// kernels. A work item is one head of one row: first the query heads, row by row; then the KV heads, each with its key
+// and its value, through the rows of a head first: consecutive rows write to the same lines of the transposed keys.
 #include "../params/qkv_prepare.h"
 
 #include "cache_layer.h"
@@ -12,21 +12,52 @@ namespace ferrule::cpu::FERRULE_ISA {
 
 namespace {
 
-struct Prepare {
-    const QkvPrepare& params;
-    const float* table;  // of the row; null: no rotation
+class Prepare {
+  public:
+    explicit Prepare(const KernelArgs& args)
+        : args_(args),
+          params_(args.as<QkvPrepare>()),
+          table_(args.operand<const float>(qkv_prepare::table)),
+          slots_(args.operand<const int32_t>(qkv_prepare::slots)) {}
 
-    // Returns where the result is: x itself where nothing had to be done.
+    void query(uint32_t row_head) const {
+        float* q = args_.operand<float>(qkv_prepare::q) + size_t{row_head} * params_.head_dim;
+        const float* weight = args_.operand<const float>(qkv_prepare::q_weight);
+        rotate(norm(q, params_.has_q_norm != 0, weight, params_.head_dim, q), row_head / params_.heads, q);
+    }
+
+    // buffer: one key or value
+    template <class T>
+    void key_value(const CacheLayer<T>& cache, uint32_t row, uint32_t kv_head, float* buffer) const {
+        if (slots_[row] < 0) return;
+        const size_t row_head = size_t{row} * params_.kv_heads + kv_head;
+        const float* k = args_.operand<const float>(qkv_prepare::k) + row_head * params_.head_dim;
+        const float* v = args_.operand<const float>(qkv_prepare::v) + row_head * params_.v_head_dim;
+        const float* weight = args_.operand<const float>(qkv_prepare::k_weight);
+        k = rotate(norm(k, params_.has_k_norm != 0, weight, params_.head_dim, buffer), row, buffer);
+        cache.append_key(slots_[row], kv_head, k);
+        v = norm(v, params_.has_v_norm != 0, nullptr, params_.v_head_dim, buffer);
+        cache.append_value(slots_[row], kv_head, v);
+    }
+
+  private:
+    // Both return where the result is: x itself where nothing had to be done.
     const float* norm(const float* x, bool has_norm, const float* weight, uint32_t width, float* out) const {
         if (!has_norm) return x;
-        rms_norm_row(x, weight, width, params.eps, params.weight_offset, out);
+        rms_norm_row(x, weight, width, params_.eps, params_.weight_offset, out);
         return out;
     }
-    const float* rotate(const float* x, float* out) const {
-        if (table == nullptr) return x;
-        rope_head(x, table, params.head_dim, params.n_pairs, params.pairing, out);
+    const float* rotate(const float* x, uint32_t row, float* out) const {
+        if (table_ == nullptr) return x;
+        const float* angles = table_ + size_t{row} * 2 * params_.n_pairs;
+        rope_head(x, angles, params_.head_dim, params_.n_pairs, params_.pairing, out);
         return out;
     }
+
+    const KernelArgs& args_;
+    const QkvPrepare& params_;
+    const float* table_;  // null: no rotation
+    const int32_t* slots_;
 };
 
 uint32_t items(const KernelArgs& args) {
@@ -44,28 +75,15 @@ template <class T>
 void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratch) {
     const QkvPrepare& params = args.as<QkvPrepare>();
     const CacheLayer<T> cache{args.operand<T>(qkv_prepare::cache), params.kv_heads, params.head_dim, params.v_head_dim};
-    const int32_t* slots = args.operand<const int32_t>(qkv_prepare::slots);
-    const float* table = args.operand<const float>(qkv_prepare::table);
-    float* buffer = reinterpret_cast<float*>(scratch);
+    const Prepare prepare(args);
+    const uint32_t n_queries = args.rows * params.heads;
     for (uint32_t item = begin; item < end; ++item) {
-        const uint32_t row = item % args.rows, head = item / args.rows;
-        const Prepare prepare{params, table == nullptr ? nullptr : table + size_t{row} * 2 * params.n_pairs};
-        if (head < params.heads) {
-            float* q = args.operand<float>(qkv_prepare::q) + (size_t{row} * params.heads + head) * params.head_dim;
-            const float* weight = args.operand<const float>(qkv_prepare::q_weight);
-            prepare.rotate(prepare.norm(q, params.has_q_norm != 0, weight, params.head_dim, q), q);
-            continue;
+        if (item < n_queries) {
+            prepare.query(item);
+        } else {
+            const uint32_t head_row = item - n_queries;
+            prepare.key_value(cache, head_row % args.rows, head_row / args.rows, reinterpret_cast<float*>(scratch));
         }
-        if (slots[row] < 0) continue;
-        const uint32_t kv_head = head - params.heads;
-        const size_t row_head = size_t{row} * params.kv_heads + kv_head;
-        const float* k = args.operand<const float>(qkv_prepare::k) + row_head * params.head_dim;
-        const float* v = args.operand<const float>(qkv_prepare::v) + row_head * params.v_head_dim;
-        const float* weight = args.operand<const float>(qkv_prepare::k_weight);
-        k = prepare.rotate(prepare.norm(k, params.has_k_norm != 0, weight, params.head_dim, buffer), buffer);
-        cache.append_key(slots[row], kv_head, k);
-        v = prepare.norm(v, params.has_v_norm != 0, nullptr, params.v_head_dim, buffer);
-        cache.append_value(slots[row], kv_head, v);
     }
 }
 
