@@ -43,15 +43,10 @@ def logits(path: Path, prompts: list[Tokens], kv_dtype: str = "auto") -> list[Lo
         return [model.logits(prompt) for prompt in prompts]
 
 
-def greedy(path: Path, prompts: list[Tokens], n: int, device: str = "metal") -> list[tuple[int, ...]]:
-    with ferrule.load(path, device=device, context=512) as model:
+def greedy(path: Path, prompts: list[Tokens], n: int) -> list[tuple[int, ...]]:
+    with ferrule.load(path, device="metal", context=512) as model:
         options = {"max_new_tokens": n, "temperature": 0, "ignore_eos": True}
         return [model.generate(prompt, **options).tokens for prompt in prompts]
-
-
-def text_tokens(path: Path, text: str) -> Tokens:
-    with ferrule.load(path, device="cpu") as model:
-        return list(model.tokenizer.encode(text))
 
 
 def _runner(path: Path, **options: Any) -> Runner:

@@ -7,6 +7,7 @@ import gguf
 import numpy as np
 import pytest
 
+import ferrule
 import tiny_gguf
 import tiny_models
 from ferrule.architectures import record
@@ -150,9 +151,10 @@ def test_auto_never_takes_the_stand_in(metal_process: MetalProcess, tiny_model: 
 @pytest.mark.parametrize("package", packages.PACKAGES, ids=lambda package: package.name)
 def test_real_models_write_what_the_cpu_writes(metal_process: MetalProcess, package: packages.ModelPackage) -> None:
     path = package.path(progress=False)
-    tokens = metal_process.run(steps.text_tokens, path, "The capital of France is")
-    expected = metal_process.run(steps.greedy, path, [tokens], 8, "cpu")
-    assert metal_process.run(steps.greedy, path, [tokens], 8) == expected
+    with ferrule.load(path, device="cpu", context=512) as model:
+        prompt = model.tokenizer.encode("The capital of France is")
+        expected = model.generate(prompt, max_new_tokens=8, temperature=0, ignore_eos=True).tokens
+    assert metal_process.run(steps.greedy, path, [prompt], 8) == [expected]
 
 
 @pytest.mark.parametrize("variant", FAMILIES)
