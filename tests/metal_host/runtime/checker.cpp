@@ -56,14 +56,14 @@ void Checker::begin_dispatch(const Kernel& kernel, const Arguments& arguments, u
         if (parameter.kind != ParameterKind::buffer) continue;
         const Binding& binding = arguments.buffers[parameter.index];
         const char* data = static_cast<const char*>(binding.data);
-        buffers_.push_back({data, data + binding.bytes, parameter.index, parameter.writable,
-                            binding.watched, parameter.name});
+        buffers_.push_back(
+            {data, data + binding.bytes, parameter.index, parameter.writable, binding.watched, parameter.name});
     }
     // Where the same memory is bound twice, the writable binding is found first, so that races across both are seen.
     std::partition(buffers_.begin(), buffers_.end(), [](const Buffer& buffer) { return buffer.writable; });
 }
 
-Checker::Stamp Checker::stamp(const Accessor& accessor, uint32_t Epochs::*memory) const {
+Checker::Stamp Checker::stamp(const Accessor& accessor, uint32_t Epochs::* memory) const {
     return {dispatches_.back().first_threadgroup + accessor.threadgroup, accessor.thread,
             accessor.threadgroup_epochs.*memory, accessor.simdgroup_epochs.*memory};
 }
@@ -89,8 +89,7 @@ std::string Checker::check_byte(Byte& byte, uint32_t generation, const Stamp& no
     if (byte.generation != generation) byte = Byte{.generation = generation};
     const auto fault = [&](const char* kind, const Stamp& earlier) {
         return std::string("data race (") + kind + ") on byte " + text(offset) + " of " + object + " between " +
-               describe(earlier) + " and " + describe(now) +
-               ", no barrier in between, at " + source_line(access.code);
+               describe(earlier) + " and " + describe(now) + ", no barrier in between, at " + source_line(access.code);
     };
     const bool both_atomic = access.atomic && byte.atomic;
     if (byte.written && !both_atomic && !ordered(byte.writer, now)) {

@@ -3,8 +3,9 @@
 //
 // Two accesses to a byte, one of them a write, by different threads race unless a barrier orders them: a threadgroup
 // barrier with the memory's flag, or a simdgroup barrier where both threads are of one simdgroup. Nothing orders the
-// threadgroups of a dispatch, nor concurrent dispatches, whose threadgroups are numbered on. Barriers are counted; an access remembers the counts at its time. Two writes of the same
-// value are not reported. Of the readers of a byte the last two are remembered.
+// threadgroups of a dispatch, nor concurrent dispatches, whose threadgroups are numbered on. Barriers are counted; an
+// access remembers the counts at its time. Two writes of the same value are not reported. Of the readers of a byte the
+// last two are remembered.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -112,7 +113,7 @@ class Checker {
     static constexpr size_t kPageBytes = 1024;
     using Page = std::array<Byte, kPageBytes>;
 
-    Stamp stamp(const Accessor& accessor, uint32_t Epochs::*memory) const;
+    Stamp stamp(const Accessor& accessor, uint32_t Epochs::* memory) const;
     std::string describe(const Stamp& stamp) const;
     static bool ordered(const Stamp& earlier, const Stamp& later);
     std::string check_byte(Byte& byte, uint32_t generation, const Stamp& now, const Access& access, size_t i,

@@ -16,8 +16,8 @@ struct Size {
 };
 
 struct DispatchOptions {
-    uint32_t seed = 0;     // order of threadgroups, simdgroups and lanes: 0 ascending, 1 descending, else shuffled
-    bool checked = false;  // the kernel comes from a checked library
+    uint32_t seed = 0;        // order of threadgroups, simdgroups and lanes: 0 ascending, 1 descending, else shuffled
+    bool checked = false;     // the kernel comes from a checked library
     bool concurrent = false;  // not ordered after the dispatch before
 };
 
