@@ -1,4 +1,4 @@
-// expert_linear of quantised weights times q8 activations.
+// expert_linear of quantised weights times q16 activations.
 #include "expert_rows.h"
 #include "matmul_products.h"
 #include "matvec_products.h"
@@ -24,7 +24,7 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratc
             matmul_panel::products<Unpack>(weight, n, k, rows, j_begin, scratch);
         }
     };
-    for_each_panel(args, q8_row::row_bytes(k), begin, end, sorting, multiply);
+    for_each_panel(args, q16_row::row_bytes(k), begin, end, sorting, multiply);
 }
 
 template <class Unpack>

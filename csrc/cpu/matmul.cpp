@@ -1,4 +1,4 @@
-// matmul_<format> (params/matmul.h): quantised weights times many rows of q8 activations. A work item is a panel of 16
+// matmul_<format> (params/matmul.h): quantised weights times many rows of q16 activations. A work item is a panel of 16
 // weight rows.
 #include "matmul_products.h"
 
@@ -19,7 +19,7 @@ size_t scratch_bytes(const KernelArgs& args) {
 template <class Unpack>
 void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratch) {
     const auto [k, n, scale] = args.as<Matmul>();
-    const MatmulRows rows(args, q8_row::row_bytes(k));
+    const MatmulRows rows(args, q16_row::row_bytes(k));
     for (uint32_t item = begin; item < end; ++item) {
         matmul_panel::products<Unpack>(args.operand<const uint8_t>(matmul::weight), n, k, rows, item * kPanelRows,
                                        scratch);

@@ -1,4 +1,4 @@
-// Products of quantised weights and many rows of q8 activations, summed as in matvec_products.h: what matmul.cpp and
+// Products of quantised weights and many rows of q16 activations, summed as in matvec_products.h: what matmul.cpp and
 // expert_linear.cpp share.
 //
 // A panel of 16 weight rows is unpacked once into scratch with lanes = weight rows:
@@ -25,20 +25,20 @@ struct Panel {
 
 template <class Unpack>
 size_t panel_values(uint32_t k) {  // scales or corrections of one row
-    return size_t{q8_row::padded(k)} / 32 * Unpack::kParts;
+    return size_t{q16_row::padded(k)} / 32 * Unpack::kParts;
 }
 
 template <class Unpack>
 size_t scratch_bytes(uint32_t k) {
     const size_t per_value = kPanelRows * (Unpack::kMinimums ? 2 : 1) + kTileRows;
-    return size_t{q8_row::padded(k)} * kPanelRows + panel_values<Unpack>(k) * per_value * 4;
+    return size_t{q16_row::padded(k)} * kPanelRows + panel_values<Unpack>(k) * per_value * 4;
 }
 
 template <class Unpack>
 Panel lay_out(std::byte* scratch, uint32_t k) {
     Panel panel;
     panel.codes = reinterpret_cast<uint8_t*>(scratch);
-    panel.scales = reinterpret_cast<float*>(panel.codes + size_t{q8_row::padded(k)} * kPanelRows);
+    panel.scales = reinterpret_cast<float*>(panel.codes + size_t{q16_row::padded(k)} * kPanelRows);
     panel.minimums = panel.scales + panel_values<Unpack>(k) * kPanelRows;
     float* end = Unpack::kMinimums ? panel.minimums + panel_values<Unpack>(k) * kPanelRows : panel.minimums;
     panel.corrections = reinterpret_cast<int32_t*>(end);
@@ -61,7 +61,7 @@ void unpack_panel(const Panel& panel, const uint8_t* weight, uint32_t n, uint32_
     constexpr size_t parts = Unpack::kParts;
     for (uint32_t quad = 0; quad < kPanelRows; quad += 4) {
         const FourRows<Unpack> rows(weight, n, k, j + quad);
-        for (uint32_t chunk = 0; chunk < q8_row::padded(k) / kChunk; ++chunk) {
+        for (uint32_t chunk = 0; chunk < q16_row::padded(k) / kChunk; ++chunk) {
             const Codes codes[4] = {rows.codes(chunk, 0), rows.codes(chunk, 1), rows.codes(chunk, 2),
                                     rows.codes(chunk, 3)};
             const Scales scales = rows.scales(chunk);
@@ -80,7 +80,7 @@ void unpack_panel(const Panel& panel, const uint8_t* weight, uint32_t n, uint32_
 }
 
 template <class Unpack>
-void find_corrections(const Q8Row* x, uint32_t n_x, uint32_t groups, int32_t* corrections) {
+void find_corrections(const Q16Row* x, uint32_t n_x, uint32_t groups, int32_t* corrections) {
     for (uint32_t i = 0; i < n_x; ++i) {
         for (uint32_t g = 0; g < groups; ++g) {
             const int32_t first = x[i].sum16[2 * g], second = x[i].sum16[2 * g + 1];
@@ -96,7 +96,7 @@ void find_corrections(const Q8Row* x, uint32_t n_x, uint32_t groups, int32_t* co
 
 // T activation rows times the panel.
 template <class Unpack, int T>
-void tile(const Panel& panel, const Q8Row* x, uint32_t groups, f32x16 (&total)[T]) {
+void tile(const Panel& panel, const Q16Row* x, uint32_t groups, f32x16 (&total)[T]) {
     constexpr int parts = Unpack::kParts, quads = 8 / parts;
     for (uint32_t phase = 0; phase < 4; ++phase) {
         f32x16 sum[T];
@@ -142,9 +142,9 @@ void tile(const Panel& panel, const Q8Row* x, uint32_t groups, f32x16 (&total)[T
 template <class Unpack, int T, class Rows>
 void tile_rows(const Panel& panel, uint32_t n, uint32_t k, const Rows& rows, uint32_t j, uint32_t first,
                uint32_t count) {
-    const uint32_t groups = q8_row::padded(k) / 32;
-    Q8Row x[T];
-    for (uint32_t t = 0; t < T; ++t) x[t] = q8_row_at(rows.at(first + min_u32(t, count - 1)), k);
+    const uint32_t groups = q16_row::padded(k) / 32;
+    Q16Row x[T];
+    for (uint32_t t = 0; t < T; ++t) x[t] = q16_row_at(rows.at(first + min_u32(t, count - 1)), k);
     if constexpr (Unpack::kOffset != 0) find_corrections<Unpack>(x, T, groups, panel.corrections);
     f32x16 sums[T] = {};
     tile<Unpack, T>(panel, x, groups, sums);

@@ -1,4 +1,4 @@
-// Products of quantised weights and few rows of q8 activations: what matvec.cpp and expert_linear.cpp share. Weights
+// Products of quantised weights and few rows of q16 activations: what matvec.cpp and expert_linear.cpp share. Weights
 // are read once, straight from the file's rows, and taken apart in registers for all activation rows: the work is bound
 // by memory.
 //
@@ -53,7 +53,7 @@ f32x16 without_offset(i32x16 products, const int32_t* sum16) {
 
 // sum + one chunk of four weight rows, whose codes are codes_of(row), times an activation row.
 template <class Unpack, class CodesOf>
-f32x16 accumulate(f32x16 sum, CodesOf codes_of, const Scales& scales, const Q8Row& x, uint32_t chunk) {
+f32x16 accumulate(f32x16 sum, CodesOf codes_of, const Scales& scales, const Q16Row& x, uint32_t chunk) {
     const Plane high(x.high + kChunk * chunk), low(x.low + kChunk * chunk);
     i32x16 products[2][4];
     for (int r = 0; r < 4; ++r) {
@@ -81,7 +81,7 @@ f32x16 accumulate(f32x16 sum, CodesOf codes_of, const Scales& scales, const Q8Ro
 
 // sums[i][r]: activation row i times row r of four weight rows. With `one`, n_x is 1 and the sum stays in a register.
 template <class Unpack, bool one>
-void four_rows(const FourRows<Unpack>& weights, uint32_t n_chunks, const Q8Row* x, uint32_t n_x, float (*sums)[4]) {
+void four_rows(const FourRows<Unpack>& weights, uint32_t n_chunks, const Q16Row* x, uint32_t n_x, float (*sums)[4]) {
     f32x16 totals[one ? 1 : kMaxRows];
     for (uint32_t i = 0; i < n_x; ++i) totals[i] = zero_f32();
     for (uint32_t chunk = 0; chunk < n_chunks; ++chunk) {
@@ -103,11 +103,11 @@ void four_rows(const FourRows<Unpack>& weights, uint32_t n_chunks, const Q8Row* 
 // All activation rows times rows [j_begin, j_end) of weight [n, k].
 template <class Unpack, class Rows>
 void products(const uint8_t* weight, uint32_t n, uint32_t k, const Rows& rows, uint32_t j_begin, uint32_t j_end) {
-    const uint32_t n_chunks = q8_row::padded(k) / kChunk;
+    const uint32_t n_chunks = q16_row::padded(k) / kChunk;
     for (uint32_t first = 0; first < rows.count; first += kMaxRows) {
         const uint32_t n_x = min_u32(rows.count - first, kMaxRows);
-        Q8Row x[kMaxRows];
-        for (uint32_t i = 0; i < n_x; ++i) x[i] = q8_row_at(rows.at(first + i), k);
+        Q16Row x[kMaxRows];
+        for (uint32_t i = 0; i < n_x; ++i) x[i] = q16_row_at(rows.at(first + i), k);
         for (uint32_t j = j_begin; j < j_end; j += 4) {
             const FourRows<Unpack> weights(weight, n, k, j);
             float sums[kMaxRows][4];

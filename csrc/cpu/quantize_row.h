@@ -1,11 +1,11 @@
-// One row of activations as q8 (params/q8_row.h): how kernels read it and how it is made.
+// One row of activations as q16 (params/q16_row.h): how kernels read it and how it is made.
 #pragma once
-#include "../params/q8_row.h"
+#include "../params/q16_row.h"
 #include "simd/simd.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
 
-struct Q8Row {
+struct Q16Row {
     const int8_t* high;
     const int8_t* low;
     const float* scale;
@@ -13,17 +13,17 @@ struct Q8Row {
     const int32_t* sum16;
 };
 
-inline Q8Row q8_row_at(const uint8_t* row, uint32_t k) {
+inline Q16Row q16_row_at(const uint8_t* row, uint32_t k) {
     const int8_t* codes = reinterpret_cast<const int8_t*>(row);
-    return {codes, codes + q8_row::low_offset(k), reinterpret_cast<const float*>(row + q8_row::scale_offset(k)),
-            reinterpret_cast<const float*>(row + q8_row::scaled_sum_offset(k)),
-            reinterpret_cast<const int32_t*>(row + q8_row::sum16_offset(k))};
+    return {codes, codes + q16_row::low_offset(k), reinterpret_cast<const float*>(row + q16_row::scale_offset(k)),
+            reinterpret_cast<const float*>(row + q16_row::scaled_sum_offset(k)),
+            reinterpret_cast<const int32_t*>(row + q16_row::sum16_offset(k))};
 }
 
 // Stores 16 codes, apart into their planes.
-inline void store_q8_codes(int8_t* high, int8_t* low, simd::f32x16 x, simd::f32x16 scale) {
+inline void store_q16_codes(int8_t* high, int8_t* low, simd::f32x16 x, simd::f32x16 scale) {
     using namespace simd;
-    const f32x16 limit = set1(float{q8_row::kMaxCode});
+    const f32x16 limit = set1(float{q16_row::kMaxCode});
     const i32x16 codes = round_i32(max(min(x / scale, limit), set1(0.0f) - limit));  // beyond where scale is subnormal
     const i32x16 upper = (codes + set1(64)) >> 7;
     store_i8(high, upper);
@@ -35,22 +35,22 @@ inline void store_q8_codes(int8_t* high, int8_t* low, simd::f32x16 x, simd::f32x
 inline void quantize_chunk(const float* x, uint32_t n, uint32_t chunk, uint32_t k, uint8_t* row) {
     using namespace simd;
     int8_t* high = reinterpret_cast<int8_t*>(row) + chunk;
-    int8_t* low = high + q8_row::low_offset(k);
-    float* scales = reinterpret_cast<float*>(row + q8_row::scale_offset(k)) + chunk / q8_row::kGroup;
-    float* scaled_sums = reinterpret_cast<float*>(row + q8_row::scaled_sum_offset(k)) + chunk / q8_row::kGroup;
-    int32_t* sums = reinterpret_cast<int32_t*>(row + q8_row::sum16_offset(k)) + chunk / 16;
+    int8_t* low = high + q16_row::low_offset(k);
+    float* scales = reinterpret_cast<float*>(row + q16_row::scale_offset(k)) + chunk / q16_row::kGroup;
+    float* scaled_sums = reinterpret_cast<float*>(row + q16_row::scaled_sum_offset(k)) + chunk / q16_row::kGroup;
+    int32_t* sums = reinterpret_cast<int32_t*>(row + q16_row::sum16_offset(k)) + chunk / 16;
 
-    for (uint32_t i = 0; i < q8_row::kChunk; i += q8_row::kGroup) {
+    for (uint32_t i = 0; i < q16_row::kChunk; i += q16_row::kGroup) {
         const uint32_t left = i < n ? n - i : 0;
         const f32x16 a = left >= 16 ? load(x + i) : load_partial(x + i, left);
         const f32x16 b = left >= 32 ? load(x + i + 16) : load_partial(x + i + 16, left > 16 ? left - 16 : 0);
         // As integers, magnitudes are ordered like floats, with NaN above infinity.
         const int32_t magnitude = reduce_max(max(as_i32(abs(a)), as_i32(abs(b))));
-        const float scale = __builtin_bit_cast(float, magnitude) / float{q8_row::kMaxCode};
+        const float scale = __builtin_bit_cast(float, magnitude) / float{q16_row::kMaxCode};
         const f32x16 divisor = set1(scale == 0.0f ? 1.0f : scale);
-        store_q8_codes(high + i, low + i, a, divisor);
-        store_q8_codes(high + i + 16, low + i + 16, b, divisor);
-        scales[i / q8_row::kGroup] = scale;
+        store_q16_codes(high + i, low + i, a, divisor);
+        store_q16_codes(high + i + 16, low + i + 16, b, divisor);
+        scales[i / q16_row::kGroup] = scale;
     }
     const u8x64 ones = set1_u8(1);
     for (uint32_t i = 0; i < 2; ++i) {
@@ -62,8 +62,8 @@ inline void quantize_chunk(const float* x, uint32_t n, uint32_t chunk, uint32_t 
 
 // x: f32 [k] -> row.
 inline void quantize_row(const float* x, uint32_t k, uint8_t* row) {
-    for (uint32_t chunk = 0; chunk < k; chunk += q8_row::kChunk) {
-        const uint32_t n = k - chunk < q8_row::kChunk ? k - chunk : q8_row::kChunk;
+    for (uint32_t chunk = 0; chunk < k; chunk += q16_row::kChunk) {
+        const uint32_t n = k - chunk < q16_row::kChunk ? k - chunk : q16_row::kChunk;
         quantize_chunk(x + chunk, n, chunk, k, row);
     }
 }

@@ -1,7 +1,7 @@
 // expert_linear: for each row r and slot s of `slots`, with e the slot's expert:
 //   out[r, s, j] = (sum_i(x[r, s', i] * weight[e][j, i]) + bias[e, j]) * (weighted ? routes' weight of the slot : 1)
 // e is routes[r, s] (route.h) or, where `routes` is absent, s. x: [rows, x_slots, k] with x_slots 1 (s' = 0) or `slots`
-// (s' = s), f32 for float weights, else one q8 row (q8_row.h) for each part of k values; out: f32 [rows, slots, n];
+// (s' = s), f32 for float weights, else one q16 row (q16_row.h) for each part of k values; out: f32 [rows, slots, n];
 // bias: f32 [experts, n].
 // `weight` is the matrix [n, k] of expert 0 and offsets, i64 [experts], says how many bytes after it that of each
 // expert begins: matrices may lie anywhere. Sums are those of matmul.h.

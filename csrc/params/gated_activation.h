@@ -1,5 +1,6 @@
 // gated_activation: out = act(gate) * up. gate, up: f32 [rows, width]; out: f32 [rows, width], or for
-// gated_activation_q8 q8 rows (q8_row.h), one for each of `parts` equal parts of a row. activation: see activation.h.
+// gated_activation_q16 q16 rows (q16_row.h), one for each of `parts` equal parts of a row. activation: see
+// activation.h.
 #pragma once
 #include "activation.h"
 #include "metal_dispatch.h"

@@ -1,6 +1,6 @@
 // layer_norm: out[r, i] = (x[r, i] - mean) / sqrt(variance + eps) * (weight_offset + weight[i]) + bias[i], mean and
 // variance over the row (Ba et al. 2016). x, out: f32 [rows, groups * width], each group of `width` values normalised
-// alone; out is q8 rows for layer_norm_q8 (one group). An absent weight means weight = 1 with offset 0.
+// alone; out is q16 rows for layer_norm_q16 (one group). An absent weight means weight = 1 with offset 0.
 #pragma once
 #include "signature.h"
 

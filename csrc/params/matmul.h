@@ -1,5 +1,5 @@
 // matmul: out[r, j] = scale * sum_i(x[r, i] * weight[j, i]) + bias[j] + residual[r, j]
-// x: [rows, k], f32 for float weights and on Metal, else q8 rows (q8_row.h); weight: [n, k] in a weight format
+// x: [rows, k], f32 for float weights and on Metal, else q16 rows (q16_row.h); weight: [n, k] in a weight format
 // (the kernel's suffix), rows contiguous; bias: f32 [n]; residual, out: f32 [rows, n] (may be the same memory).
 // `matvec_<format>` serves few rows, `matmul_<format>` many; on the CPU both sum in the same order, so their results
 // are equal. Metal sums f32 in orders of its own and has `matvec_rows_<format>` for 2 to 8 rows.

@@ -20,7 +20,7 @@ def codebooks() -> dict[str, bytes]:
 
 CACHE_BLOCK: int = 64
 
-def q8_row_bytes(k: int) -> int:
+def q16_row_bytes(k: int) -> int:
     """Bytes of a row of k activations quantised to int8."""
 
 def targets() -> list[str]:

@@ -28,3 +28,10 @@ def test_a_missing_tensor_is_named(tiny_model: Callable[..., Path], variant: str
         with pytest.raises(CorruptFile, match="a tensor is missing") as error:
             architectures.record(dataclasses.replace(checkpoint, tensors=tensors))
         assert error.value.tensor == missing
+
+
+def test_a_missing_head_is_not_replaced_by_the_embedding(tiny_model: Callable[..., Path]) -> None:
+    checkpoint = open_checkpoint(tiny_model("llama3"))
+    tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if name != "lm_head.weight"}
+    with pytest.raises(CorruptFile, match=r"lm_head\.weight"):
+        architectures.record(dataclasses.replace(checkpoint, tensors=tensors))

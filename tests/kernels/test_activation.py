@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from kernel_testing import EPSILON, Runner
-from q8_rows import Q8Rows, row_bytes
+from q16_rows import Q16Rows, row_bytes
 
 # In the order of their numbers.
 ACTIVATIONS = ["silu", "gelu_tanh", "gelu_erf", "relu", "relu2", "sigmoid", "identity"]
@@ -76,7 +76,7 @@ def test_gated_activation(runner: Runner, shape: tuple[int, int], activation: st
 
 @pytest.mark.parametrize("activation", ["silu", "gelu_tanh"])
 @pytest.mark.parametrize(("shape", "parts"), [*((shape, 1) for shape in SHAPES), ((3, 300), 1), ((2, 400), 2)], ids=str)
-def test_gated_activation_q8(runner: Runner, shape: tuple[int, int], parts: int, activation: str) -> None:
+def test_gated_activation_q16(runner: Runner, shape: tuple[int, int], parts: int, activation: str) -> None:
     rows, width = shape
     gate = np.clip(inputs(shape), -20, 20)
     gate[-1, 32:64] = 0  # a group of zeros
@@ -85,8 +85,8 @@ def test_gated_activation_q8(runner: Runner, shape: tuple[int, int], parts: int,
     operands = {"gate": gate, "up": up}
     unquantised = runner.run("gated_activation", operands, params, rows, (rows * parts, width // parts))
     size = row_bytes(width // parts)
-    out = runner.run("gated_activation_q8", operands, params, rows, {"out": ((rows * parts, size), np.uint8)})
-    np.testing.assert_array_equal(out, Q8Rows.quantize(unquantised).to_bytes())
+    out = runner.run("gated_activation_q16", operands, params, rows, {"out": ((rows * parts, size), np.uint8)})
+    np.testing.assert_array_equal(out, Q16Rows.quantize(unquantised).to_bytes())
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

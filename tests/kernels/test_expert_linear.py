@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from kernel_testing import EPSILON, Runner
 from numpy.typing import NDArray
-from q8_rows import Q8Rows
+from q16_rows import Q16Rows
 from weights import FLOATS, make_matrix
 
 from ferrule.formats import FORMATS
@@ -62,8 +62,8 @@ def test_expert_linear(runner: Runner, name: str, case: Case) -> None:
     matrices = [make_matrix(name, case.n, case.k, rng) for _ in range(case.experts)]
     ids, weights = choose(case, rng)
     activations = rng.standard_normal((case.rows * (case.slots if case.per_slot else 1), case.k), np.float32)
-    q8 = Q8Rows.quantize(activations)
-    x, values = (activations, activations.astype(np.float64)) if name in FLOATS else (q8.to_bytes(), q8.values())
+    q16 = Q16Rows.quantize(activations)
+    x, values = (activations, activations.astype(np.float64)) if name in FLOATS else (q16.to_bytes(), q16.values())
     bias = rng.standard_normal((case.experts, case.n), np.float32) if case.bias else None
 
     # Matrices lie in any order, with gaps; those of experts that nobody chose are not there at all.

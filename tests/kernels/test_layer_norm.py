@@ -1,11 +1,11 @@
-"""layer_norm against NumPy float64; layer_norm_q8 against its result, quantised in NumPy."""
+"""layer_norm against NumPy float64; layer_norm_q16 against its result, quantised in NumPy."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from kernel_testing import EPSILON, Runner
-from q8_rows import Q8Rows, row_bytes
+from q16_rows import Q16Rows, row_bytes
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ def test_layer_norm(runner: Runner, case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.groups == 1], ids=str)
-def test_layer_norm_q8(runner: Runner, case: Case) -> None:
+def test_layer_norm_q16(runner: Runner, case: Case) -> None:
     operands, params = arguments(case)
     normed = runner.run("layer_norm", operands, params, case.rows, (case.rows, case.width))
     shape = (case.rows, row_bytes(case.width))
-    out = runner.run("layer_norm_q8", operands, params, case.rows, {"out": (shape, np.uint8)})
-    np.testing.assert_array_equal(out, Q8Rows.quantize(normed).to_bytes())
+    out = runner.run("layer_norm_q16", operands, params, case.rows, {"out": (shape, np.uint8)})
+    np.testing.assert_array_equal(out, Q16Rows.quantize(normed).to_bytes())

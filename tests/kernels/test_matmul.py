@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from kernel_testing import EPSILON, Runner
 from numpy.typing import NDArray
-from q8_rows import Q8Rows
+from q16_rows import Q16Rows
 from weights import FLOATS, QUANTIZABLE, QUANTIZED, Matrix, make_matrix
 
 from ferrule.formats import FORMATS
@@ -73,8 +73,8 @@ class Problem:
         rng = np.random.default_rng([FORMATS[name].ggml_type, case.rows, case.n, case.k])
         matrix = make_matrix(name, case.n, case.k, rng, quantized=quantized)
         activations = rng.standard_normal((case.rows, case.k), np.float32)
-        q8 = Q8Rows.quantize(activations)
-        x, values = (activations, activations.astype(np.float64)) if name in FLOATS else (q8.to_bytes(), q8.values())
+        q16 = Q16Rows.quantize(activations)
+        x, values = (activations, activations.astype(np.float64)) if name in FLOATS else (q16.to_bytes(), q16.values())
         bias = rng.standard_normal(case.n, np.float32) if case.bias else None
         residual = rng.standard_normal((case.rows, case.n), np.float32) if case.residual else None
         return cls(name, case, x, values, matrix, bias, residual)
@@ -164,9 +164,9 @@ def test_nan_activations_stay_in_their_row(runner: Runner, name: str, kernel: st
     case = Case(3, 18, 512)
     problem = Problem.make(name, case)
     expected = problem.run(runner, kernel)
-    q8 = Q8Rows.from_bytes(problem.x.copy(), case.k)
-    q8.scale[1, 5] = q8.scaled_sum[1, 5] = np.nan
-    problem.x[:] = q8.to_bytes()
+    q16 = Q16Rows.from_bytes(problem.x.copy(), case.k)
+    q16.scale[1, 5] = q16.scaled_sum[1, 5] = np.nan
+    problem.x[:] = q16.to_bytes()
     out = problem.run(runner, kernel)
     assert np.isnan(out[1]).all()
     np.testing.assert_array_equal(out[[0, 2]], expected[[0, 2]])

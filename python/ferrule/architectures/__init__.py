@@ -62,7 +62,7 @@ def record(checkpoint: Checkpoint, *, ignore_config_keys: Iterable[str] = ()) ->
     config = Config(
         {k: v for k, v in values.items() if k not in set(ignore_config_keys)}, container=checkpoint.container, path=path
     )
-    weights = Weights(tensors, path=path)
+    weights = Weights(tensors, path=path, untied=values.get("tie_word_embeddings") is False)
     graph = Graph()
     module.build(graph, config, weights)
     config.refuse_unread()

@@ -24,10 +24,11 @@ class Weights:
     """Looks tensors up under a name prefix; all views of one checkpoint share the record of what was used.
 
     What is not there counts as zeros until `refuse_missing`: only a config that was read to its end tells a damaged
-    file from a variant of the architecture.
+    file from a variant of the architecture. `untied`: the config says that the head is a tensor of its own.
     """
 
-    def __init__(self, tensors: Mapping[str, StoredTensor], *, path: str) -> None:
+    def __init__(self, tensors: Mapping[str, StoredTensor], *, path: str, untied: bool = False) -> None:
+        self.untied = untied
         self._tensors = tensors
         self._prefix = ""
         self._path = path
@@ -37,7 +38,7 @@ class Weights:
 
     def at(self, prefix: str) -> Weights:
         """The same tensors, names continued after `prefix` + "."."""
-        view = Weights(self._tensors, path=self._path)
+        view = Weights(self._tensors, path=self._path, untied=self.untied)
         view._made, view._used, view._missing = self._made, self._used, self._missing
         view._prefix = f"{self._prefix}{prefix}."
         return view

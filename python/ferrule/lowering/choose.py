@@ -134,7 +134,7 @@ def _linear(op: Op) -> Params:
     return {"k": k, "n": n, "scale": 1.0}
 
 
-def _quantize_q8(op: Op) -> Params:
+def _quantize_q16(op: Op) -> Params:
     parts = _out(op).parts
     return {"k": _out(op).width // parts, "parts": parts}
 
@@ -169,10 +169,10 @@ def _activation(op: Op) -> Params:
 TABLE: Mapping[str, Row] = {
     "embedding": Row("embedding", "embedding_{format}", _embedding),
     "rms_norm": Row("rms_norm", "rms_norm", _rms_norm),
-    "rms_norm_q8": Row("rms_norm", "rms_norm_q8", _rms_norm),
+    "rms_norm_q16": Row("rms_norm", "rms_norm_q16", _rms_norm),
     "layer_norm": Row("layer_norm", "layer_norm", _rms_norm),
-    "layer_norm_q8": Row("layer_norm", "layer_norm_q8", _rms_norm),
-    "quantize_q8": Row("quantize_q8", "quantize_q8", _quantize_q8),
+    "layer_norm_q16": Row("layer_norm", "layer_norm_q16", _rms_norm),
+    "quantize_q16": Row("quantize_q16", "quantize_q16", _quantize_q16),
     "linear": Row("matmul", "{mat}_{format}", _linear),
     "route": Row("route", "route", _route),
     "expert_linear": Row("expert_linear", "expert_linear_{format}", _expert_linear),
@@ -195,7 +195,7 @@ TABLE: Mapping[str, Row] = {
     "attention_merge": Row("attention_merge", "attention_merge", lambda op: op.attributes),
     "activation": Row("activation", "activation", _activation),
     "gated_activation": Row("gated_activation", "gated_activation", _activation),
-    "gated_activation_q8": Row("gated_activation", "gated_activation_q8", _activation),
+    "gated_activation_q16": Row("gated_activation", "gated_activation_q16", _activation),
     "clamped_swiglu": Row("clamped_swiglu", "clamped_swiglu", _elementwise),
     "xielu": Row("xielu", "xielu", _elementwise),
     "keep_outliers": Row("keep_outliers", "keep_outliers", _elementwise),

@@ -13,8 +13,8 @@ ALIGNMENT = 64
 
 def row_bytes(value: Value) -> int:
     """Bytes of one row of a value."""
-    if value.dtype == "q8":
-        return value.parts * _core.q8_row_bytes(value.width // value.parts)
+    if value.dtype == "q16":
+        return value.parts * _core.q16_row_bytes(value.width // value.parts)
     return 4 * value.width
 
 

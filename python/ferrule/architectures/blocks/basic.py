@@ -113,9 +113,12 @@ def head(
     scale: float = 1.0,
     softcap: float = 0.0,
 ) -> None:
-    """Final norm and logits of the wanted rows, times `scale`; without a tensor `name` the embedding is the head."""
+    """Final norm and logits of the wanted rows, times `scale`. The embedding is the head where there is no tensor `name`,
+    unless the config says that they are not tied.
+    """
     with g.stage("logits"):
         x = norm(g, g.take_rows(x), w, norm_name)
-        matrix = w.matrix(f"{name}.weight", *embedding.shape) if f"{name}.weight" in w else embedding
+        own = w.untied or f"{name}.weight" in w
+        matrix = w.matrix(f"{name}.weight", *embedding.shape) if own else embedding
         logits = g.linear(x, matrix, w.optional_vector(f"{name}.bias", embedding.shape[0]))
         g.output = g.softcap(g.scale(logits, scale), softcap)

@@ -8,7 +8,7 @@
 #pragma once
 #include "signature.h"
 
-namespace ferrule::q8_row {
+namespace ferrule::q16_row {
 
 inline constexpr uint32_t kGroup = 32;
 inline constexpr uint32_t kChunk = 128;
@@ -33,4 +33,4 @@ inline constexpr uint32_t row_bytes(uint32_t k) {
     return sum16_offset(k) + padded(k) / 16 * 4;
 }
 
-}  // namespace ferrule::q8_row
+}  // namespace ferrule::q16_row

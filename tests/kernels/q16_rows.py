@@ -1,4 +1,4 @@
-"""Rows of activations quantised to 16 bits in two planes of bytes (csrc/params/q8_row.h), in NumPy."""
+"""Rows of activations quantised to 16 bits in two planes of bytes (csrc/params/q16_row.h), in NumPy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def row_bytes(k: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Q8Rows:
+class Q16Rows:
     """codes: int16 [rows, padded k]; scale, scaled_sum: float32 [rows, padded k / 32]; sum16: int32, per 16 codes."""
 
     k: int
@@ -30,7 +30,7 @@ class Q8Rows:
     sum16: NDArray[np.int32]
 
     @classmethod
-    def quantize(cls, x: NDArray[np.float32]) -> Q8Rows:
+    def quantize(cls, x: NDArray[np.float32]) -> Q16Rows:
         """Each group of 32 values, divided by its largest magnitude / MAX_CODE and rounded to nearest, ties to even."""
         rows, k = x.shape
         values = np.zeros((rows, padded(k)), np.float32)
@@ -44,7 +44,7 @@ class Q8Rows:
         return cls(k, codes, scale, scaled_sum, sum16)
 
     @classmethod
-    def from_bytes(cls, data: NDArray[np.uint8], k: int) -> Q8Rows:
+    def from_bytes(cls, data: NDArray[np.uint8], k: int) -> Q16Rows:
         n, rows = padded(k), len(data)
 
         def part(begin: int, end: int, dtype: Any) -> NDArray[Any]:
