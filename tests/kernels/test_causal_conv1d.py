@@ -7,7 +7,7 @@ from sequences import CASES, Sequences
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize(("channels", "kernel"), [(1, 1), (16, 4), (37, 3), (96, 2)])
+@pytest.mark.parametrize(("channels", "kernel"), [(1, 2), (16, 4), (37, 3), (96, 2)])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_causal_conv1d(runner: Runner, case: Sequences, channels: int, kernel: int, bias: bool) -> None:
     rng = np.random.default_rng([channels, case.rows])
