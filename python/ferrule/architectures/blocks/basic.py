@@ -113,8 +113,9 @@ def head(
     scale: float = 1.0,
     softcap: float = 0.0,
 ) -> None:
-    """Final norm and logits of the wanted rows, times `scale`. The embedding is the head where there is no tensor `name`,
-    unless the config says that they are not tied.
+    """Final norm and logits of the wanted rows, times `scale`.
+
+    The embedding is the head where there is no tensor `name`, unless the config says that they are not tied.
     """
     with g.stage("logits"):
         x = norm(g, g.take_rows(x), w, norm_name)
