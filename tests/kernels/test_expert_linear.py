@@ -69,8 +69,9 @@ def test_expert_linear(runner: Runner, name: str, case: Case) -> None:
     # Matrices lie in any order, with gaps; those of experts that nobody chose are not there at all.
     size = matrices[0].data.nbytes
     used = [int(e) for e in rng.permutation(np.union1d(ids, [0]))]
-    places = {e: 3 + i * (size + 5) for i, e in enumerate(used)}
-    memory = np.full(3 + len(used) * (size + 5), 0xFF, np.uint8)
+    unit = FORMATS[name].block_bytes if name in FLOATS else 1  # blocks lie anywhere, floats where floats may
+    places = {e: 3 * unit + i * (size + 5 * unit) for i, e in enumerate(used)}
+    memory = np.full((3 + 5 * len(used)) * unit + len(used) * size, 0xFF, np.uint8)
     for e in used:
         memory[places[e] : places[e] + size] = matrices[e].data.reshape(-1)
     offsets = np.array([places.get(e, 2**60) for e in range(case.experts)], np.int64)
