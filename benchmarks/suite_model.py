@@ -38,6 +38,7 @@ class Steps:
         self.decoding = Sequence()
         self.tokens = list(range(100, 612))
         self.model.runner.forward([Chunk(self.decoding, self.tokens)])
+        self.model.runner.cache.grow(self.decoding, self.decoding.length + 1)  # what a step does before its inputs
 
     def teardown(self, model: str, threads: int) -> None:
         self.model.close()
