@@ -31,12 +31,15 @@ static inline bool shifts_down(const IQ1_M& block, int g, int n) {
     return (high_nibble(block, g, n) & 8) != 0;
 }
 
-// Of half n of group g.
-static inline float scale(const IQ1_M& block, int g, int n) {
+// What group scales are multiples of.
+static inline float unit(const IQ1_M& block) {
     const uint16_t* s = block.scales;
-    const uint16_t whole =
-        static_cast<uint16_t>(s[0] >> 12 | (s[1] >> 12) << 4 | (s[2] >> 12) << 8 | (s[3] >> 12) << 12);
-    return f16_to_f32(whole) * static_cast<float>(2 * ((s[g / 2] >> (g % 2 * 6 + 3 * n)) & 7) + 1);
+    return f16_to_f32(static_cast<uint16_t>(s[0] >> 12 | (s[1] >> 12) << 4 | (s[2] >> 12) << 8 | (s[3] >> 12) << 12));
+}
+
+// Of half n of group g: its scale in units.
+static inline float step(const IQ1_M& block, int g, int n) {
+    return static_cast<float>(2 * ((block.scales[g / 2] >> (g % 2 * 6 + 3 * n)) & 7) + 1);
 }
 
 static inline void decode(const IQ1_M& block, float* out) {

@@ -26,9 +26,14 @@ static inline bool shifts_down(const IQ1_S& block, int g, int) {
     return (block.high[g] & 0x8000) != 0;
 }
 
-// Of group g.
-static inline float scale(const IQ1_S& block, int g, int) {
-    return f16_to_f32(block.scale) * static_cast<float>(2 * ((block.high[g] >> 12) & 7) + 1);
+// What group scales are multiples of.
+static inline float unit(const IQ1_S& block) {
+    return f16_to_f32(block.scale);
+}
+
+// Of group g: its scale in units.
+static inline float step(const IQ1_S& block, int g, int) {
+    return static_cast<float>(2 * ((block.high[g] >> 12) & 7) + 1);
 }
 
 static inline void decode(const IQ1_S& block, float* out) {

@@ -24,14 +24,21 @@ static inline uint64_t magnitudes(const IQ2_S& block, int g, int n) {
     return kIq2SGrid.entries[block.low[4 * g + n] | ((block.high[g] >> (2 * n)) & 3) << 8];
 }
 
-// Bit i: the i-th of them is negative.
-static inline uint32_t signs(const IQ2_S& block, int g, int n) {
-    return block.signs[4 * g + n];
+// Bit 8 n + i: the i-th of the n-th eight values of group g is negative.
+static inline uint32_t signs(const IQ2_S& block, int g) {
+    const uint8_t* s = block.signs + 4 * g;
+    return s[0] | static_cast<uint32_t>(s[1]) << 8 | static_cast<uint32_t>(s[2]) << 16 |
+           static_cast<uint32_t>(s[3]) << 24;
 }
 
-// Of half n of group g.
-static inline float scale(const IQ2_S& block, int g, int n) {
-    return f16_to_f32(block.scale) * (0.5f + static_cast<float>((block.scales[g] >> (4 * n)) & 15)) * 0.25f;
+// What group scales are multiples of.
+static inline float unit(const IQ2_S& block) {
+    return f16_to_f32(block.scale) * 0.25f;
+}
+
+// Of half n of group g: its scale in units.
+static inline float step(const IQ2_S& block, int g, int n) {
+    return 0.5f + static_cast<float>((block.scales[g] >> (4 * n)) & 15);
 }
 
 static inline void decode(const IQ2_S& block, float* out) {

@@ -22,14 +22,21 @@ static inline uint64_t magnitudes(const IQ2_XS& block, int g, int n) {
     return kIq2XsGrid.entries[block.entries[4 * g + n] & 511];
 }
 
-// Bit i: the i-th of them is negative.
-static inline uint32_t signs(const IQ2_XS& block, int g, int n) {
-    return eight_signs(block.entries[4 * g + n] >> 9);
+// Bit 8 n + i: the i-th of the n-th eight values of group g is negative.
+static inline uint32_t signs(const IQ2_XS& block, int g) {
+    const uint16_t* e = block.entries + 4 * g;
+    return four_times_eight_signs(
+        static_cast<uint32_t>(e[0] >> 9 | e[1] >> 9 << 7 | e[2] >> 9 << 14 | e[3] >> 9 << 21));
 }
 
-// Of half n of group g.
-static inline float scale(const IQ2_XS& block, int g, int n) {
-    return f16_to_f32(block.scale) * (0.5f + static_cast<float>((block.scales[g] >> (4 * n)) & 15)) * 0.25f;
+// What group scales are multiples of.
+static inline float unit(const IQ2_XS& block) {
+    return f16_to_f32(block.scale) * 0.25f;
+}
+
+// Of half n of group g: its scale in units.
+static inline float step(const IQ2_XS& block, int g, int n) {
+    return 0.5f + static_cast<float>((block.scales[g] >> (4 * n)) & 15);
 }
 
 static inline void decode(const IQ2_XS& block, float* out) {

@@ -25,14 +25,19 @@ static inline uint64_t magnitudes(const IQ2_XXS& block, int g, int n) {
     return kIq2XxsGrid.entries[(block.groups[g][n / 2] >> (n % 2 * 8)) & 255];
 }
 
-// Bit i: the i-th of them is negative.
-static inline uint32_t signs(const IQ2_XXS& block, int g, int n) {
-    return eight_signs((second_word(block, g) >> (7 * n)) & 127);
+// Bit 8 n + i: the i-th of the n-th eight values of group g is negative.
+static inline uint32_t signs(const IQ2_XXS& block, int g) {
+    return four_times_eight_signs(second_word(block, g) & 0x0fffffff);
 }
 
-// Of group g.
-static inline float scale(const IQ2_XXS& block, int g, int) {
-    return f16_to_f32(block.scale) * (0.5f + static_cast<float>(second_word(block, g) >> 28)) * 0.25f;
+// What group scales are multiples of.
+static inline float unit(const IQ2_XXS& block) {
+    return f16_to_f32(block.scale) * 0.25f;
+}
+
+// Of group g: its scale in units.
+static inline float step(const IQ2_XXS& block, int g, int) {
+    return 0.5f + static_cast<float>(second_word(block, g) >> 28);
 }
 
 static inline void decode(const IQ2_XXS& block, float* out) {

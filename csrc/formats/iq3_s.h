@@ -30,14 +30,21 @@ static inline uint64_t magnitudes(const IQ3_S& block, int g, int n) {
     return eight;
 }
 
-// Bit i: the i-th of them is negative.
-static inline uint32_t signs(const IQ3_S& block, int g, int n) {
-    return block.signs[4 * g + n];
+// Bit 8 n + i: the i-th of the n-th eight values of group g is negative.
+static inline uint32_t signs(const IQ3_S& block, int g) {
+    const uint8_t* s = block.signs + 4 * g;
+    return s[0] | static_cast<uint32_t>(s[1]) << 8 | static_cast<uint32_t>(s[2]) << 16 |
+           static_cast<uint32_t>(s[3]) << 24;
 }
 
-// Of group g.
-static inline float scale(const IQ3_S& block, int g, int) {
-    return f16_to_f32(block.scale) * static_cast<float>(1 + 2 * ((block.scales[g / 2] >> (g % 2 * 4)) & 15));
+// What group scales are multiples of.
+static inline float unit(const IQ3_S& block) {
+    return f16_to_f32(block.scale);
+}
+
+// Of group g: its scale in units.
+static inline float step(const IQ3_S& block, int g, int) {
+    return static_cast<float>(1 + 2 * ((block.scales[g / 2] >> (g % 2 * 4)) & 15));
 }
 
 static inline void decode(const IQ3_S& block, float* out) {

@@ -27,14 +27,19 @@ static inline uint64_t magnitudes(const IQ3_XXS& block, int g, int n) {
     return kIq3XxsGrid.entries[entries[0]] | static_cast<uint64_t>(kIq3XxsGrid.entries[entries[1]]) << 32;
 }
 
-// Bit i: the i-th of them is negative.
-static inline uint32_t signs(const IQ3_XXS& block, int g, int n) {
-    return eight_signs((word(block, g) >> (7 * n)) & 127);
+// Bit 8 n + i: the i-th of the n-th eight values of group g is negative.
+static inline uint32_t signs(const IQ3_XXS& block, int g) {
+    return four_times_eight_signs(word(block, g) & 0x0fffffff);
 }
 
-// Of group g.
-static inline float scale(const IQ3_XXS& block, int g, int) {
-    return f16_to_f32(block.scale) * (0.5f + static_cast<float>(word(block, g) >> 28)) * 0.5f;
+// What group scales are multiples of.
+static inline float unit(const IQ3_XXS& block) {
+    return f16_to_f32(block.scale) * 0.5f;
+}
+
+// Of group g: its scale in units.
+static inline float step(const IQ3_XXS& block, int g, int) {
+    return 0.5f + static_cast<float>(word(block, g) >> 28);
 }
 
 static inline void decode(const IQ3_XXS& block, float* out) {

@@ -10,11 +10,11 @@ template <class Block>
 static inline void decode_signed_grid(const Block& block, float* out) {
     for (int g = 0; g < 8; ++g) {
         for (int n = 0; n < 4; ++n) {
-            const float factor = scale(block, g, n / 2);
+            const float scale = unit(block) * step(block, g, n / 2);
             const uint64_t eight = magnitudes(block, g, n);
-            const uint32_t negative = signs(block, g, n);
+            const uint32_t negative = signs(block, g) >> (8 * n);
             for (int i = 0; i < 8; ++i) {
-                const float value = factor * static_cast<float>((eight >> (8 * i)) & 255);
+                const float value = scale * static_cast<float>((eight >> (8 * i)) & 255);
                 out[32 * g + 8 * n + i] = (negative >> i) & 1 ? -value : value;
             }
         }

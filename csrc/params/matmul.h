@@ -9,6 +9,7 @@
 //   isum = exact integer dot product of codes (minus the format's integer offset times the sum of activation codes)
 //   p[g % 4] = fma(float(isum), weight_scale * x_scale, p[g % 4]);  then, formats with minimums only:
 //   p[g % 4] = fma(weight_min, x_scaled_sum, p[g % 4])
+//   (two parts: both products, then both minimums, with x_scale * float(sum16) for x_scaled_sum)
 //   result = ((p[0] + p[1]) + p[2]) + p[3]
 // Float weights (f32, f16, bf16): lane l = i % 16 sums its inputs in order with fma; then lanes are added by halving
 // (l += l + 8, + 4, + 2, + 1).

@@ -368,6 +368,13 @@ inline u8x64 spread_bits(uint64_t mask) {
                         _mm256_shuffle_epi8(all, _mm256_add_epi8(bytes, _mm256_set1_epi8(4)))};
     return test_bits(each, both(bits));
 }
+inline u8x64 set_octets(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g,
+                        uint64_t h) {
+    return {_mm256_set_epi64x(static_cast<long long>(d), static_cast<long long>(c), static_cast<long long>(b),
+                              static_cast<long long>(a)),
+            _mm256_set_epi64x(static_cast<long long>(h), static_cast<long long>(g), static_cast<long long>(f),
+                              static_cast<long long>(e))};
+}
 inline u8x64 repeat16(const uint8_t* p) {
     return both(_mm256_broadcastsi128_si256(load16(p)));
 }

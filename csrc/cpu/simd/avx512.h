@@ -336,6 +336,12 @@ inline u8x64 spread_bits(uint64_t mask) {
 inline __m128i load16(const uint8_t* p) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
 }
+inline u8x64 set_octets(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g,
+                        uint64_t h) {
+    return {_mm512_set_epi64(static_cast<long long>(h), static_cast<long long>(g), static_cast<long long>(f),
+                             static_cast<long long>(e), static_cast<long long>(d), static_cast<long long>(c),
+                             static_cast<long long>(b), static_cast<long long>(a))};
+}
 inline u8x64 repeat16(const uint8_t* p) {
     return {_mm512_broadcast_i32x4(load16(p))};
 }

@@ -333,6 +333,12 @@ inline u8x64 lanes4_u8(uint8_t b0, uint8_t b1, uint8_t b2, uint8_t b3) {  // eve
 inline u8x64 spread_bits(uint64_t mask) {
     return each64<u8x64>([&](int i) { return (mask >> i & 1) != 0 ? 0xff : 0; });
 }
+// Eight bytes each, the lowest first.
+inline u8x64 set_octets(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g,
+                        uint64_t h) {
+    const uint64_t octets[8] = {a, b, c, d, e, f, g, h};
+    return each64<u8x64>([&](int i) { return octets[i / 8] >> (i % 8 * 8); });
+}
 inline u8x64 repeat16(const uint8_t* p) {  // 16 bytes to every lane
     return each64<u8x64>([&](int i) { return p[i % 16]; });
 }

@@ -321,6 +321,11 @@ inline u8x64 spread_bits(uint64_t mask) {
         return vtstq_u8(vcombine_u8(vdup_n_u8(low), vdup_n_u8(high)), bits);
     });
 }
+inline u8x64 set_octets(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g,
+                        uint64_t h) {
+    return {{vcombine_u8(vcreate_u8(a), vcreate_u8(b)), vcombine_u8(vcreate_u8(c), vcreate_u8(d)),
+             vcombine_u8(vcreate_u8(e), vcreate_u8(f)), vcombine_u8(vcreate_u8(g), vcreate_u8(h))}};
+}
 inline u8x64 repeat16(const uint8_t* p) {
     return each<u8x64>([&](int) { return vld1q_u8(p); });
 }

@@ -23,9 +23,11 @@ template <class GridBlock, int parts>
 inline void grid_scales(const uint8_t* const blocks[4], uint32_t half, float factor, Scales& out) {
     const GridBlock rows[4] = {copy_block<GridBlock>(blocks[0]), copy_block<GridBlock>(blocks[1]),
                                copy_block<GridBlock>(blocks[2]), copy_block<GridBlock>(blocks[3])};
+    const float units[4] = {unit(rows[0]) * factor, unit(rows[1]) * factor, unit(rows[2]) * factor,
+                            unit(rows[3]) * factor};
     for (int part = 0; part < parts; ++part) {
-        out.scale[part] =
-            each_scale([&](int g, int r) { return scale(rows[r], static_cast<int>(4 * half) + g, part) * factor; });
+        const auto step_of = [&](int g, int r) { return step(rows[r], static_cast<int>(4 * half) + g, part); };
+        out.scale[part] = simd::repeat4(units) * each_scale(step_of);
     }
 }
 
@@ -38,22 +40,26 @@ struct UnpackSignedGrid {
 
     static Codes codes(const uint8_t* p, uint32_t half) {
         const Block block = copy_block<Block>(p);
-        uint64_t values[2][8], negative[2] = {0, 0};  // of the first and second halves of groups
-        for (int i = 0; i < 16; ++i) {
-            const int g = static_cast<int>(4 * half) + i / 4, n = i % 4, at = i / 4 * 2 + n % 2;
-            values[n / 2][at] = magnitudes(block, g, n);
-            negative[n / 2] |= uint64_t{signs(block, g, n)} << 8 * at;
-        }
-        return {with_signs(values[0], negative[0]), with_signs(values[1], negative[1])};
+        const int g = static_cast<int>(4 * half);
+        const uint32_t s0 = signs(block, g), s1 = signs(block, g + 1), s2 = signs(block, g + 2),
+                       s3 = signs(block, g + 3);
+        const uint64_t first = (s0 & 0xffff) | s1 << 16 | uint64_t{(s2 & 0xffff) | s3 << 16} << 32;
+        const uint64_t second = s0 >> 16 | (s1 & 0xffff0000) | uint64_t{s2 >> 16 | (s3 & 0xffff0000)} << 32;
+        return {with_signs(octets(block, g, 0), first), with_signs(octets(block, g, 2), second)};
     }
     static void scales(const uint8_t* const blocks[4], uint32_t half, Scales& out) {
         grid_scales<Block, parts>(blocks, half, 1.0f, out);
     }
 
   private:
-    static simd::u8x64 with_signs(const uint64_t (&values)[8], uint64_t negative) {
+    static simd::u8x64 octets(const Block& block, int g, int n) {
+        return simd::set_octets(magnitudes(block, g, n), magnitudes(block, g, n + 1), magnitudes(block, g + 1, n),
+                                magnitudes(block, g + 1, n + 1), magnitudes(block, g + 2, n),
+                                magnitudes(block, g + 2, n + 1), magnitudes(block, g + 3, n),
+                                magnitudes(block, g + 3, n + 1));
+    }
+    static simd::u8x64 with_signs(simd::u8x64 magnitude, uint64_t negative) {
         const simd::u8x64 flip = simd::spread_bits(negative);
-        const simd::u8x64 magnitude = simd::load(reinterpret_cast<const uint8_t*>(values));
         return ((magnitude ^ flip) - flip) + simd::set1_u8(kOffset);
     }
 };
@@ -67,17 +73,22 @@ struct UnpackTernaryGrid {
 
     static Codes codes(const uint8_t* p, uint32_t half) {
         const Block block = copy_block<Block>(p);
-        constexpr uint64_t two = 0x0202020202020202u;
-        uint64_t values[2][8];
-        for (int i = 0; i < 16; ++i) {
-            const int g = static_cast<int>(4 * half) + i / 4, n = i % 4;
-            values[n / 2][i / 4 * 2 + n % 2] = entry(block, g, n) * 8 + (shifts_down(block, g, n) ? 0 : two);
-        }
-        return {simd::load(reinterpret_cast<const uint8_t*>(values[0])),
-                simd::load(reinterpret_cast<const uint8_t*>(values[1]))};
+        const int g = static_cast<int>(4 * half);
+        return {octets(block, g, 0), octets(block, g, 2)};
     }
     static void scales(const uint8_t* const blocks[4], uint32_t half, Scales& out) {
         grid_scales<Block, parts>(blocks, half, 0.125f, out);
+    }
+
+  private:
+    static uint64_t octet(const Block& block, int g, int n) {
+        constexpr uint64_t two = 0x0202020202020202u;
+        return entry(block, g, n) * 8 + (shifts_down(block, g, n) ? 0 : two);
+    }
+    static simd::u8x64 octets(const Block& block, int g, int n) {
+        return simd::set_octets(octet(block, g, n), octet(block, g, n + 1), octet(block, g + 1, n),
+                                octet(block, g + 1, n + 1), octet(block, g + 2, n), octet(block, g + 2, n + 1),
+                                octet(block, g + 3, n), octet(block, g + 3, n + 1));
     }
 };
 
