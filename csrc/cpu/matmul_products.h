@@ -94,10 +94,20 @@ void find_corrections(const Q16Row* x, uint32_t n_x, uint32_t groups, int32_t* c
     }
 }
 
+// What is left of a format once its panel is unpacked: formats alike in this share the code of their tiles.
+template <int parts, bool full, bool minimums, bool offset>
+struct PanelKind {
+    static constexpr int kParts = parts;
+    static constexpr bool kFull = full, kMinimums = minimums, kOffset = offset;
+};
+
+template <class Unpack>
+using KindOf = PanelKind<Unpack::kParts, Unpack::kFull, Unpack::kMinimums, Unpack::kOffset != 0>;
+
 // T activation rows times the panel.
-template <class Unpack, int T>
+template <class Kind, int T>
 void tile(const Panel& panel, const Q16Row* x, uint32_t groups, f32x16 (&total)[T]) {
-    constexpr int parts = Unpack::kParts, quads = 8 / parts;
+    constexpr int parts = Kind::kParts, quads = 8 / parts;
     for (uint32_t phase = 0; phase < 4; ++phase) {
         f32x16 sum[T];
         for (int t = 0; t < T; ++t) sum[t] = zero_f32();
@@ -109,21 +119,21 @@ void tile(const Panel& panel, const Q16Row* x, uint32_t groups, f32x16 (&total)[
                 for (int q = 0; q < quads; ++q) {
                     const u8x64 codes = load(panel.codes + (at * quads + q) * 64);
                     for (int t = 0; t < T; ++t)
-                        dot[t] = dot4<Unpack::kFull>(dot[t], codes, repeat4(x[t].high + (at * quads + q) * 4));
+                        dot[t] = dot4<Kind::kFull>(dot[t], codes, repeat4(x[t].high + (at * quads + q) * 4));
                 }
                 for (int t = 0; t < T; ++t) dot[t] = dot[t] << 7;
                 for (int q = 0; q < quads; ++q) {
                     const u8x64 codes = load(panel.codes + (at * quads + q) * 64);
                     for (int t = 0; t < T; ++t)
-                        dot[t] = dot4<Unpack::kFull>(dot[t], codes, repeat4(x[t].low + (at * quads + q) * 4));
+                        dot[t] = dot4<Kind::kFull>(dot[t], codes, repeat4(x[t].low + (at * quads + q) * 4));
                 }
                 const f32x16 scale = load(panel.scales + at * kPanelRows);
                 for (int t = 0; t < T; ++t) {
-                    if constexpr (Unpack::kOffset != 0) dot[t] += set1(panel.corrections[t * groups * parts + at]);
+                    if constexpr (Kind::kOffset) dot[t] += set1(panel.corrections[t * groups * parts + at]);
                     sum[t] = fma(to_f32(dot[t]), scale * set1(x[t].scale[g]), sum[t]);
                 }
             }
-            if constexpr (Unpack::kMinimums) {
+            if constexpr (Kind::kMinimums) {
                 for (int part = 0; part < parts; ++part) {
                     const f32x16 minimum = load(panel.minimums + (size_t{g} * parts + part) * kPanelRows);
                     for (int t = 0; t < T; ++t) {
@@ -147,7 +157,7 @@ void tile_rows(const Panel& panel, uint32_t n, uint32_t k, const Rows& rows, uin
     for (uint32_t t = 0; t < T; ++t) x[t] = q16_row_at(rows.at(first + min_u32(t, count - 1)), k);
     if constexpr (Unpack::kOffset != 0) find_corrections<Unpack>(x, T, groups, panel.corrections);
     f32x16 sums[T] = {};
-    tile<Unpack, T>(panel, x, groups, sums);
+    tile<KindOf<Unpack>, T>(panel, x, groups, sums);
     for (uint32_t t = 0; t < count; ++t) rows.finish(first + t, j, min_u32(n - j, kPanelRows), sums[t]);
 }
 
