@@ -1,7 +1,7 @@
 // attention, see csrc/params/attention.h: for many rows. A simdgroup takes 8 rows of a sequence and one head, and goes
 // over the blocks of 64 positions that they see with 8 x 8 matrices; keys lie transposed in the cache, so that keys and
-// values are both read as they lie. head_dim and v_head_dim are multiples of 8. Loops over matrices are unrolled, for
-// matrices live in registers. (Flash attention: Dao et al. 2022.)
+// values are both read as they lie; matrices of which only a part exists are filled up with zeros. Loops over matrices
+// are unrolled, for matrices live in registers. (Flash attention: Dao et al. 2022.)
 #include <metal_stdlib>
 
 #include "../csrc/params/attention.h"
@@ -22,6 +22,11 @@ constant float fc_softcap [[function_constant(attention::fc_softcap)]];
 constant constexpr uint kChunk = 8;              // positions of one matrix
 constant constexpr uint kMaxValueMatrices = 72;  // v_head_dim <= 576
 constant constexpr uint kLanesPerRow = 4;        // when a simdgroup works on scores row by row
+
+// Of a row of the result.
+static uint value_matrices() {
+    return (fc_v_head_dim + 7) / 8;
+}
 
 // Up to 8 rows of one sequence.
 struct Tile {
@@ -57,22 +62,62 @@ static Chunks visible_chunks(uint block_begin, uint first, uint last) {
     return Chunks{visible_begin / kChunk, (visible_end + kChunk - 1) / kChunk, visible_begin, visible_end};
 }
 
-// Scores of the tile's queries [8, head_dim] and a block's keys, into scores [8, kCacheBlock].
+// The part of an 8 x 8 matrix in memory that a product may use: rows [begin, end), columns [0, width). Elsewhere may be
+// anything, even NaN, which a factor of 0 does not cancel.
+struct Part {
+    uint begin, end, width;
+};
+
+// The part, and zeros around it; `matrix` [8, 8] is memory for it.
+template <class T>
+static simdgroup_float8x8 load_part(device const T* from,
+                                    uint stride,
+                                    Part part,
+                                    uint lane,
+                                    threadgroup float* matrix) {
+    for (uint e = lane; e < 64; e += kSimdWidth) {
+        const uint r = e / 8, c = e % 8;
+        const bool exists = r >= part.begin && r < part.end && c < part.width;
+        matrix[e] = exists ? float(from[r * stride + c]) : 0.0f;
+    }
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    simdgroup_float8x8 result;
+    simdgroup_load(result, matrix, 8);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    return result;
+}
+
+// Scores of the tile's queries [8, key_columns(head_dim)] and a block's keys, into scores [8, kCacheBlock].
 template <class T>
 static void multiply_keys(threadgroup const float* queries,
                           device const T* keys,
                           thread const Chunks& chunks,
+                          uint lane,
+                          threadgroup float* matrix,
                           threadgroup float* scores) {
+    const uint whole = fc_head_dim / 8 * 8, columns = attention::key_columns(fc_head_dim);
     simdgroup_float8x8 sums[kCacheBlock / kChunk];
     for (uint c = 0; c < kCacheBlock / kChunk; ++c) sums[c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
-    for (uint i = 0; i < fc_head_dim; i += 8) {
+    for (uint i = 0; i < whole; i += 8) {
         simdgroup_float8x8 query;
-        simdgroup_load(query, queries + i, fc_head_dim);
+        simdgroup_load(query, queries + i, columns);
 #pragma unroll
         for (uint c = 0; c < kCacheBlock / kChunk; ++c) {
             if (c < chunks.begin || c >= chunks.end) continue;
             simdgroup_matrix<T, 8, 8> key;
             simdgroup_load(key, keys + i * kCacheBlock + c * kChunk, kCacheBlock);
+            simdgroup_multiply_accumulate(sums[c], query, key, sums[c]);
+        }
+    }
+    if (whole < fc_head_dim) {
+        simdgroup_float8x8 query;
+        simdgroup_load(query, queries + whole, columns);
+#pragma unroll
+        for (uint c = 0; c < kCacheBlock / kChunk; ++c) {
+            if (c < chunks.begin || c >= chunks.end) continue;
+            device const T* corner = keys + whole * kCacheBlock + c * kChunk;
+            const simdgroup_float8x8 key =
+                load_part(corner, kCacheBlock, Part{0, fc_head_dim - whole, 8}, lane, matrix);
             simdgroup_multiply_accumulate(sums[c], query, key, sums[c]);
         }
     }
@@ -141,24 +186,18 @@ static void add_values(threadgroup const float* weights,
         simdgroup_float8x8 weight;
         simdgroup_load(weight, weights + c * kChunk, kCacheBlock);
         device const T* chunk = values + c * kChunk * fc_v_head_dim;
-        const bool all_visible = c * kChunk >= chunks.first && (c + 1) * kChunk <= chunks.last_plus_one;
+        const uint begin = max(c * kChunk, chunks.first) - c * kChunk;
+        const uint end = min((c + 1) * kChunk, chunks.last_plus_one) - c * kChunk;
 #pragma unroll
-        for (uint i = 0; i < fc_v_head_dim / 8; ++i) {
-            if (all_visible) {
+        for (uint i = 0; i < value_matrices(); ++i) {
+            const uint width = min(8u, fc_v_head_dim - i * 8);
+            if (begin == 0 && end == kChunk && width == 8) {
                 simdgroup_matrix<T, 8, 8> value;
                 simdgroup_load(value, chunk + i * 8, fc_v_head_dim);
                 simdgroup_multiply_accumulate(sums[i], weight, value, sums[i]);
             } else {
-                // Positions that nobody sees may hold anything, even NaN, which a weight of 0 does not cancel.
-                for (uint e = lane; e < 64; e += kSimdWidth) {
-                    const uint j = c * kChunk + e / 8;
-                    const bool visible = j >= chunks.first && j < chunks.last_plus_one;
-                    matrix[e] = visible ? float(chunk[e / 8 * fc_v_head_dim + i * 8 + e % 8]) : 0.0f;
-                }
-                simdgroup_barrier(mem_flags::mem_threadgroup);
-                simdgroup_float8x8 value;
-                simdgroup_load(value, matrix, 8);
-                simdgroup_barrier(mem_flags::mem_threadgroup);
+                const simdgroup_float8x8 value =
+                    load_part(chunk + i * 8, fc_v_head_dim, Part{begin, end, width}, lane, matrix);
                 simdgroup_multiply_accumulate(sums[i], weight, value, sums[i]);
             }
         }
@@ -184,13 +223,14 @@ kernel void attend(device const float* q [[buffer(attention::q)]],
     const Tile tile = find_tile(spans, sizes.sequences, group.x * simdgroups + simdgroup);
     if (tile.n_rows == 0) return;
     threadgroup float* queries = memory + simdgroup * attention::tile_floats(fc_head_dim);
-    threadgroup float* scores = queries + attention::kTileRows * fc_head_dim;
+    const uint columns = attention::key_columns(fc_head_dim);
+    threadgroup float* scores = queries + attention::kTileRows * columns;
     threadgroup float* matrix = scores + attention::kTileRows * kCacheBlock;
 
-    for (uint i = lane; i < attention::kTileRows * fc_head_dim; i += kSimdWidth) {
-        const uint r = i / fc_head_dim;
-        const ulong index = (ulong(tile.row + r) * params.heads + head) * fc_head_dim + i % fc_head_dim;
-        queries[i] = r < tile.n_rows ? params.scale * q[index] : 0.0f;
+    for (uint i = lane; i < attention::kTileRows * columns; i += kSimdWidth) {
+        const uint r = i / columns, c = i % columns;
+        const ulong index = (ulong(tile.row + r) * params.heads + head) * fc_head_dim + c;
+        queries[i] = r < tile.n_rows && c < fc_head_dim ? params.scale * q[index] : 0.0f;
     }
     simdgroup_barrier(mem_flags::mem_threadgroup);
 
@@ -203,19 +243,19 @@ kernel void attend(device const float* q [[buffer(attention::q)]],
     Softmax softmax = {-INFINITY, 0.0f};
     simdgroup_float8x8 sums[kMaxValueMatrices];
 #pragma unroll
-    for (uint i = 0; i < fc_v_head_dim / 8; ++i) sums[i] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+    for (uint i = 0; i < value_matrices(); ++i) sums[i] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     for (uint b = first / kCacheBlock; b <= last / kCacheBlock; ++b) {
         const uint block = block_table[tile.block_table_begin + b], block_begin = b * kCacheBlock;
         device const T* keys = cache + cache_keys(block, kv_head, params.kv_heads, fc_head_dim, fc_v_head_dim);
         const Chunks chunks = visible_chunks(block_begin, first, last);
-        multiply_keys(queries, keys, chunks, scores);
+        multiply_keys(queries, keys, chunks, lane, matrix, scores);
         simdgroup_barrier(mem_flags::mem_threadgroup);
         const float factor =
             update_softmax(softmax, scores + r * kCacheBlock, chunks, block_begin,
                            first_visible(row_position, fc_window, fc_chunk), row_position, column, slope);
         const simdgroup_float8x8 factors = diagonal(factor, r, column, matrix);  // and the weights are visible to all
 #pragma unroll
-        for (uint i = 0; i < fc_v_head_dim / 8; ++i) simdgroup_multiply(sums[i], factors, sums[i]);
+        for (uint i = 0; i < value_matrices(); ++i) simdgroup_multiply(sums[i], factors, sums[i]);
         // The next block's scores need no barrier: each lane reads and writes the same elements of a matrix.
         add_values(scores, keys + fc_head_dim * kCacheBlock, chunks, lane, matrix, sums);
     }
@@ -225,11 +265,12 @@ kernel void attend(device const float* q [[buffer(attention::q)]],
     const float sum = softmax.sum * kept + (has_sinks ? precise::exp(sinks[head] - maximum) : 0.0f);
     const simdgroup_float8x8 factors = diagonal(kept / sum, r, column, matrix);
 #pragma unroll
-    for (uint i = 0; i < fc_v_head_dim / 8; ++i) {
+    for (uint i = 0; i < value_matrices(); ++i) {
         simdgroup_multiply(sums[i], factors, sums[i]);
         simdgroup_store(sums[i], matrix, 8);
         simdgroup_barrier(mem_flags::mem_threadgroup);
         for (uint e = lane; e < tile.n_rows * 8; e += kSimdWidth) {
+            if (i * 8 + e % 8 >= fc_v_head_dim) continue;
             out[(ulong(tile.row + e / 8) * params.heads + head) * fc_v_head_dim + i * 8 + e % 8] = matrix[e];
         }
         simdgroup_barrier(mem_flags::mem_threadgroup);

@@ -1,7 +1,8 @@
-// rms_norm, see csrc/params/rms_norm.h: one threadgroup per group of a row.
+// rms_norm, see csrc/params/rms_norm.h: a threadgroup per group of a row.
 #include <metal_stdlib>
 
 #include "../csrc/params/rms_norm.h"
+#include "moments.h"
 
 using namespace metal;
 using namespace ferrule;
@@ -23,16 +24,9 @@ kernel void rms_norm(device const float* x [[buffer(rms_norm::x)]],
     const ulong begin = (ulong(group.y) * params.groups + group.x) * width;
     x += begin;
     out += begin;
-
-    float sum = 0;
-    for (uint i = thread_index; i < width; i += threads.x) sum += x[i] * x[i];
-    sum = simd_sum(sum);
-    if (lane == 0) partial_sums[simdgroup] = sum;
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    sum = simd_sum(lane < simdgroups ? partial_sums[lane] : 0.0f);
-
-    const float factor = precise::rsqrt(sum / float(width) + params.eps);
-    for (uint i = thread_index; i < width; i += threads.x) {
+    const ThreadPlace place = {thread_index, threads.x, simdgroup, simdgroups, lane};
+    const float factor = precise::rsqrt(mean_square(x, width, place, partial_sums) + params.eps);
+    for (uint i = place.index; i < width; i += place.threads) {
         out[i] = x[i] * factor * (has_weight ? params.weight_offset + weight[i] : 1.0f);
     }
 }

@@ -21,17 +21,17 @@ uint32_t items(const KernelArgs& args) {
 }
 
 size_t scratch_bytes(const KernelArgs& args) {
-    return args.as<CausalConv1d>().kernel * kLanes * sizeof(float);
+    return args.as<CausalConv1d>().taps * kLanes * sizeof(float);
 }
 
 // Up to 16 channels of a sequence: inputs of the step and, before them, of earlier steps.
 struct Channels {
     const float* x;  // of the step's first token
-    float* state;    // [kernel - 1], oldest first
+    float* state;    // [taps - 1], oldest first
     bool begins;
     uint32_t stride;  // between tokens
     uint32_t n;
-    uint32_t history;  // kernel - 1
+    uint32_t history;  // taps - 1
 
     // Of token t, counted from the step's first, t >= -history.
     f32x16 input(int64_t t) const {
@@ -42,11 +42,11 @@ struct Channels {
 
 void convolve(const CausalConv1d& params, const Channels& channels, const float* weight, const float* bias,
               uint32_t n_rows, float* out, float* transposed) {
-    for (uint32_t i = 0; i < params.kernel; ++i)
-        for (uint32_t c = 0; c < channels.n; ++c) transposed[i * kLanes + c] = weight[c * params.kernel + i];
+    for (uint32_t i = 0; i < params.taps; ++i)
+        for (uint32_t c = 0; c < channels.n; ++c) transposed[i * kLanes + c] = weight[c * params.taps + i];
     for (int64_t t = 0; t < n_rows; ++t) {
         f32x16 sum = bias != nullptr ? simd::load_partial(bias, channels.n) : simd::zero_f32();
-        for (uint32_t i = 0; i < params.kernel; ++i) {
+        for (uint32_t i = 0; i < params.taps; ++i) {
             sum = fma(simd::load(transposed + i * kLanes), channels.input(t + i - channels.history), sum);
         }
         simd::store_partial(out + t * channels.stride, sum, channels.n);
@@ -61,7 +61,7 @@ void convolve(const CausalConv1d& params, const Channels& channels, const float*
 void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratch) {
     const CausalConv1d& params = args.as<CausalConv1d>();
     const float* bias = args.operand<const float>(causal_conv1d::bias);
-    const size_t slot_values = size_t{params.kernel - 1} * params.channels;
+    const size_t slot_values = size_t{params.taps - 1} * params.channels;
     for (uint32_t item = begin; item < end; ++item) {
         const uint32_t sequence = item / items_per_sequence(params);
         const uint32_t first = item % items_per_sequence(params) * kLanes, left = params.channels - first;
@@ -74,8 +74,8 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratc
             span.position_begin == 0,
             params.channels,
             left < kLanes ? left : kLanes,
-            params.kernel - 1};
-        convolve(params, channels, args.operand<const float>(causal_conv1d::weight) + size_t{first} * params.kernel,
+            params.taps - 1};
+        convolve(params, channels, args.operand<const float>(causal_conv1d::weight) + size_t{first} * params.taps,
                  bias != nullptr ? bias + first : nullptr, span.n_rows, args.operand<float>(causal_conv1d::out) + at,
                  reinterpret_cast<float*>(scratch));
     }

@@ -42,10 +42,6 @@ inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(Unary
                                         {"activation", FieldType::u32, offsetof(UnaryActivation, activation)}};
 inline constexpr OperandInfo operands[] = {{"x", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"activation", sizeof(UnaryActivation), fields, operands};
-
-inline constexpr MetalDispatch metal_dispatch(const UnaryActivation& params, const LaunchSizes& sizes) {
-    return elementwise_dispatch(params.width, sizes);
-}
 #endif
 
 }  // namespace activation

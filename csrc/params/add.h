@@ -1,6 +1,5 @@
 // add: out = a + b. a, b, out: f32 [rows, width].
 #pragma once
-#include "metal_dispatch.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -17,10 +16,6 @@ enum Operand { a, b, out };
 inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(Add, width)}};
 inline constexpr OperandInfo operands[] = {{"a", Access::read}, {"b", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"add", sizeof(Add), fields, operands};
-
-inline constexpr MetalDispatch metal_dispatch(const Add& params, const LaunchSizes& sizes) {
-    return elementwise_dispatch(params.width, sizes);
-}
 #endif
 
 }  // namespace add

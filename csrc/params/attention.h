@@ -34,10 +34,13 @@ enum Operand { q, q_rotated, cache, spans, block_table, sinks, slopes, selected,
 enum Constant { has_sinks, has_slopes, fc_head_dim, fc_v_head_dim, fc_window, fc_chunk, fc_softcap };
 
 // Metal: a simdgroup takes kTileRows rows of a sequence; its threadgroup memory, in floats, holds their queries [8,
-// head_dim], scores [8, 64], and a matrix [8, 8].
+// key_columns], scores [8, 64], and a matrix [8, 8].
 FERRULE_CONSTANT uint32_t kTileRows = 8;
+constexpr uint32_t key_columns(uint32_t head_dim) {
+    return (head_dim + 7) / 8 * 8;
+}
 constexpr uint32_t tile_floats(uint32_t head_dim) {
-    return kTileRows * (head_dim + kCacheBlock + 8);
+    return kTileRows * (key_columns(head_dim) + kCacheBlock + 8);
 }
 
 #ifndef __METAL_VERSION__

@@ -2,6 +2,7 @@
 // 1) and l = max(lengths[r], threshold); the power is taken in float64. positions, lengths: i32 [rows]; frequencies:
 // f32 [n]; out: f32 [rows, 2 * n].
 #pragma once
+#include "metal_dispatch.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -23,6 +24,10 @@ inline constexpr ParamField fields[] = {{"n", FieldType::u32, offsetof(DynamicRo
 inline constexpr OperandInfo operands[] = {
     {"positions", Access::read}, {"lengths", Access::read}, {"frequencies", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"dynamic_rope_table", sizeof(DynamicRopeTable), fields, operands};
+
+inline constexpr MetalDispatch metal_dispatch(const DynamicRopeTable& params, const LaunchSizes& sizes) {
+    return elementwise_dispatch(params.n, sizes);
+}
 #endif
 
 }  // namespace dynamic_rope_table

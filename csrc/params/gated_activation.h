@@ -25,10 +25,6 @@ inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(Gated
                                         {"parts", FieldType::u32, offsetof(GatedActivation, parts)}};
 inline constexpr OperandInfo operands[] = {{"gate", Access::read}, {"up", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"gated_activation", sizeof(GatedActivation), fields, operands};
-
-inline constexpr MetalDispatch metal_dispatch(const GatedActivation& params, const LaunchSizes& sizes) {
-    return elementwise_dispatch(params.width, sizes);
-}
 #endif
 
 }  // namespace gated_activation

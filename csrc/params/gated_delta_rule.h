@@ -25,6 +25,12 @@ struct GatedDeltaRule {
 namespace gated_delta_rule {
 
 enum Operand { q, k, v, beta, dt, a, dt_bias, state, spans, state_slots, out };
+enum Constant { fc_k_dim };
+
+// Metal: a simdgroup takes kColumns columns of a head's state, whose rows its lanes share out, kRowsPerLane at most.
+FERRULE_CONSTANT uint32_t kSimdgroups = 4;
+FERRULE_CONSTANT uint32_t kColumns = 4;
+FERRULE_CONSTANT uint32_t kRowsPerLane = 8;
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(GatedDeltaRule, heads)},
@@ -38,6 +44,13 @@ inline constexpr OperandInfo operands[] = {
     {"dt", Access::read},    {"a", Access::read},           {"dt_bias", Access::read}, {"state", Access::read_write},
     {"spans", Access::read}, {"state_slots", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"gated_delta_rule", sizeof(GatedDeltaRule), fields, operands};
+
+inline constexpr MetalDispatch metal_dispatch(const GatedDeltaRule& params, const LaunchSizes& sizes) {
+    return {.x = ceil_div(params.v_dim, kSimdgroups * kColumns),
+            .y = params.heads,
+            .z = sizes.sequences,
+            .threads = kSimdgroups * kSimdWidth};
+}
 #endif
 
 }  // namespace gated_delta_rule

@@ -2,6 +2,7 @@
 // variance over the row (Ba et al. 2016). x, out: f32 [rows, groups * width], each group of `width` values normalised
 // alone; out is q16 rows for layer_norm_q16 (one group). An absent weight means weight = 1 with offset 0.
 #pragma once
+#include "metal_dispatch.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -16,6 +17,7 @@ struct LayerNorm {
 namespace layer_norm {
 
 enum Operand { x, weight, bias, out };
+enum Constant { has_weight, has_bias };
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(LayerNorm, width)},
@@ -25,6 +27,10 @@ inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(Layer
 inline constexpr OperandInfo operands[] = {
     {"x", Access::read}, {"weight", Access::read, true}, {"bias", Access::read, true}, {"out", Access::write}};
 inline constexpr OpSignature signature{"layer_norm", sizeof(LayerNorm), fields, operands};
+
+inline constexpr MetalDispatch metal_dispatch(const LayerNorm& params, const LaunchSizes& sizes) {
+    return reduction_dispatch(params.width, params.groups, sizes);
+}
 #endif
 
 }  // namespace layer_norm

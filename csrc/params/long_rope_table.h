@@ -1,6 +1,7 @@
 // long_rope_table: as rope_table, with the frequencies `long` and long_scale where lengths[r] > threshold, else with
 // those of `short` (Ding et al. 2024). positions, lengths: i32 [rows]; short, long: f32 [n]; out: f32 [rows, 2 * n].
 #pragma once
+#include "metal_dispatch.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -27,6 +28,10 @@ inline constexpr OperandInfo operands[] = {{"positions", Access::read},
                                            {"long_frequencies", Access::read},
                                            {"out", Access::write}};
 inline constexpr OpSignature signature{"long_rope_table", sizeof(LongRopeTable), fields, operands};
+
+inline constexpr MetalDispatch metal_dispatch(const LongRopeTable& params, const LaunchSizes& sizes) {
+    return elementwise_dispatch(params.n, sizes);
+}
 #endif
 
 }  // namespace long_rope_table

@@ -41,6 +41,12 @@ inline constexpr MetalDispatch elementwise_dispatch(uint32_t width, const Launch
     return {.x = ceil_div(width, kThreads), .y = sizes.rows, .threads = kThreads};
 }
 
+// Ops that sum over runs of `width` values: a threadgroup for each of a row's `groups`, about four values per thread.
+inline constexpr MetalDispatch reduction_dispatch(uint32_t width, uint32_t groups, const LaunchSizes& sizes) {
+    const uint32_t simdgroups = std::clamp(ceil_div(width, 4 * kSimdWidth), 1u, 32u);
+    return {.x = groups, .y = sizes.rows, .threads = simdgroups * kSimdWidth};
+}
+
 #endif
 
 }  // namespace ferrule

@@ -27,18 +27,40 @@ MetalKernel row(const std::string& suffix = "") {
     return {signature.op + suffix, &signature, &untyped<Params, dispatch>};
 }
 
+// {name, signature, dispatch} of an op with a thread per value of its result, rows of `width`.
+template <class Params, const OpSignature& signature>
+MetalKernel elementwise() {
+    return {signature.op, &signature, [](const void* params, const LaunchSizes& sizes) {
+                return elementwise_dispatch(static_cast<const Params*>(params)->width, sizes);
+            }};
+}
+
 inline std::vector<MetalKernel> make() {
     std::vector<MetalKernel> table = {
-        row<UnaryActivation, activation::signature, activation::metal_dispatch>(),
-        row<Add, add::signature, add::metal_dispatch>(),
+        elementwise<UnaryActivation, activation::signature>(),
+        elementwise<Add, add::signature>(),
         row<AttentionMerge, attention_merge::signature, attention_merge::metal_dispatch>(),
-        row<GatedActivation, gated_activation::signature, gated_activation::metal_dispatch>(),
+        row<CausalConv1d, causal_conv1d::signature, causal_conv1d::metal_dispatch>(),
+        elementwise<Clamp, clamp::signature>(),
+        row<DynamicRopeTable, dynamic_rope_table::signature, dynamic_rope_table::metal_dispatch>(),
+        elementwise<GatedActivation, gated_activation::signature>(),
+        row<GatedDeltaRule, gated_delta_rule::signature, gated_delta_rule::metal_dispatch>(),
+        row<KeepOutliers, keep_outliers::signature, keep_outliers::metal_dispatch>(),
+        row<LayerNorm, layer_norm::signature, layer_norm::metal_dispatch>(),
+        row<LongRopeTable, long_rope_table::signature, long_rope_table::metal_dispatch>(),
+        elementwise<Multiply, multiply::signature>(),
         row<RmsNorm, rms_norm::signature, rms_norm::metal_dispatch>(),
+        row<RootMeanSquare, root_mean_square::signature, root_mean_square::metal_dispatch>(),
         row<Rope, rope::signature, rope::metal_dispatch>(),
         row<RopeTable, rope_table::signature, rope_table::metal_dispatch>(),
-        row<Scale, scale::signature, scale::metal_dispatch>(),
-        row<Softcap, softcap::signature, softcap::metal_dispatch>(),
-        row<TakeRows, take_rows::signature, take_rows::metal_dispatch>(),
+        elementwise<Scale, scale::signature>(),
+        elementwise<ScaleByPosition, scale_by_position::signature>(),
+        row<SectionedRopeTable, sectioned_rope_table::signature, sectioned_rope_table::metal_dispatch>(),
+        elementwise<Softcap, softcap::signature>(),
+        row<SsmScan, ssm_scan::signature, ssm_scan::metal_dispatch>(),
+        row<TakeColumns, take_columns::signature, take_columns::metal_dispatch>(),
+        elementwise<TakeRows, take_rows::signature>(),
+        elementwise<Xielu, xielu::signature>(),
     };
     for (const char* kv : {"_f16", "_f32"}) {
         table.push_back(row<Attention, attention::signature, attention::metal_dispatch>(kv));

@@ -27,10 +27,8 @@ inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(RmsNo
 inline constexpr OperandInfo operands[] = {{"x", Access::read}, {"weight", Access::read, true}, {"out", Access::write}};
 inline constexpr OpSignature signature{"rms_norm", sizeof(RmsNorm), fields, operands};
 
-// A threadgroup per group of a row, about four values per thread.
 inline constexpr MetalDispatch metal_dispatch(const RmsNorm& params, const LaunchSizes& sizes) {
-    const uint32_t simdgroups = std::clamp(ceil_div(params.width, 4 * kSimdWidth), 1u, 32u);
-    return {.x = params.groups, .y = sizes.rows, .threads = simdgroups * kSimdWidth};
+    return reduction_dispatch(params.width, params.groups, sizes);
 }
 #endif
 

@@ -1,6 +1,5 @@
 // scale: out = factor * x. x, out: f32 [rows, width].
 #pragma once
-#include "metal_dispatch.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -19,10 +18,6 @@ inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(Scale
                                         {"factor", FieldType::f32, offsetof(Scale, factor)}};
 inline constexpr OperandInfo operands[] = {{"x", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"scale", sizeof(Scale), fields, operands};
-
-inline constexpr MetalDispatch metal_dispatch(const Scale& params, const LaunchSizes& sizes) {
-    return elementwise_dispatch(params.width, sizes);
-}
 #endif
 
 }  // namespace scale

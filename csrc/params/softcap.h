@@ -1,6 +1,5 @@
 // softcap: out = cap * tanh(x / cap). x, out: f32 [rows, width].
 #pragma once
-#include "metal_dispatch.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -19,10 +18,6 @@ inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(Softc
                                         {"cap", FieldType::f32, offsetof(Softcap, cap)}};
 inline constexpr OperandInfo operands[] = {{"x", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"softcap", sizeof(Softcap), fields, operands};
-
-inline constexpr MetalDispatch metal_dispatch(const Softcap& params, const LaunchSizes& sizes) {
-    return elementwise_dispatch(params.width, sizes);
-}
 #endif
 
 }  // namespace softcap

@@ -26,6 +26,15 @@ struct SsmScan {
 namespace ssm_scan {
 
 enum Operand { x, dt, b, c, a, d, dt_bias, state, spans, state_slots, out };
+enum Constant { has_dt_bias, fc_n };
+
+// Metal: lanes of a simdgroup that a row of a state is shared out to, a power of two, and the most that each holds.
+constexpr uint32_t lanes_per_row(uint32_t n) {
+    uint32_t lanes = 1;
+    while (lanes < n && lanes < kSimdWidth) lanes *= 2;
+    return lanes;
+}
+FERRULE_CONSTANT uint32_t kValuesPerLane = 8;
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(SsmScan, heads)},
@@ -47,6 +56,11 @@ inline constexpr OperandInfo operands[] = {{"x", Access::read},
                                            {"state_slots", Access::read},
                                            {"out", Access::write}};
 inline constexpr OpSignature signature{"ssm_scan", sizeof(SsmScan), fields, operands};
+
+inline constexpr MetalDispatch metal_dispatch(const SsmScan& params, const LaunchSizes& sizes) {
+    const uint32_t threads = params.heads * params.head_dim * lanes_per_row(params.n);
+    return {.x = ceil_div(threads, 128), .y = sizes.sequences, .threads = 128};
+}
 #endif
 
 }  // namespace ssm_scan

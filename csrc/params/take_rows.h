@@ -1,6 +1,5 @@
 // take_rows: out[r] = x[index[r]]. x: f32 [tokens, width]; index: i32 [rows]; out: f32 [rows, width].
 #pragma once
-#include "metal_dispatch.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -17,10 +16,6 @@ enum Operand { x, index, out };
 inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(TakeRows, width)}};
 inline constexpr OperandInfo operands[] = {{"x", Access::read}, {"index", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"take_rows", sizeof(TakeRows), fields, operands};
-
-inline constexpr MetalDispatch metal_dispatch(const TakeRows& params, const LaunchSizes& sizes) {
-    return elementwise_dispatch(params.width, sizes);
-}
 #endif
 
 }  // namespace take_rows

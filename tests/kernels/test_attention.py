@@ -70,6 +70,8 @@ CASES = [
     Case(2, 1, 576, ((70, 3),), v_head_dim=512),
     Case(2, 1, 24, ((70, 40),), v_head_dim=8),
     Case(2, 1, 72, ((70, 1),), v_head_dim=40),
+    Case(4, 2, 100, ((62, 9), (3, 1)), v_head_dim=12),
+    Case(2, 1, 7, ((60, 20),), v_head_dim=5, window=30),
     # What changes the scores.
     Case(4, 2, 32, ((30, 50),), softcap=2.0),
     Case(4, 2, 32, ((30, 50), (100, 1)), sinks=1.0),

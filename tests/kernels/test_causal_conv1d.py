@@ -20,7 +20,7 @@ def test_causal_conv1d(runner: Runner, case: Sequences, channels: int, kernel: i
     result = runner.run(
         "causal_conv1d",
         operands,
-        {"channels": channels, "kernel": kernel},
+        {"channels": channels, "taps": kernel},
         case.rows,
         {"out": (x.shape, np.float32)},
         dims=dims,

@@ -66,7 +66,7 @@ def test_a_format_without_a_kernel_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("row_class", "head_dim", "needs"),
-    [("many_rows", 20, "multiples of 8"), ("many_rows", 640, "at most 576"), ("one_row", 7, "an even size")],
+    [("many_rows", 640, "at most 576"), ("one_row", 7, "an even size")],
 )
 def test_a_head_size_that_kernels_cannot_take_is_refused(row_class: RowClass, head_dim: int, needs: str) -> None:
     graph = Graph()
@@ -76,3 +76,18 @@ def test_a_head_size_that_kernels_cannot_take_is_refused(row_class: RowClass, he
     graph.output = graph.attention(x, cache, scale=1.0)
     with pytest.raises(UnsupportedOp, match=rf"kernel attention\w* of target apple9 needs .*{needs}"):
         lower(graph, metal_target(), row_class)
+
+
+def test_a_state_that_kernels_cannot_hold_is_refused() -> None:
+    graph = Graph()
+    width, n = 4, 257
+
+    def weight(*shape: int) -> Weight:
+        return Weight("weight", shape, "F32", np.zeros(4 * int(np.prod(shape)), np.uint8))
+
+    x = graph.embedding(weight(8, width))
+    b = graph.linear(x, weight(n, width))
+    state = graph.state(1, width, n)
+    graph.output = graph.ssm_scan(x, graph.linear(x, weight(1, width)), b, b, weight(1, 1), weight(1), None, state)
+    with pytest.raises(UnsupportedOp, match="kernel ssm_scan of target apple9 needs at most 256 values in a row"):
+        lower(graph, metal_target(), "one_row")

@@ -43,16 +43,16 @@ def logits(path: Path, prompts: list[Tokens], kv_dtype: str = "auto") -> list[Lo
         return [model.logits(prompt) for prompt in prompts]
 
 
-def greedy(path: Path, prompts: list[Tokens], n: int) -> list[tuple[int, ...]]:
-    with ferrule.load(path, device="metal", context=512) as model:
+def greedy(path: Path, prompts: list[Tokens], n: int, context: int = 64) -> list[tuple[int, ...]]:
+    with ferrule.load(path, device="metal", context=context) as model:
         options = {"max_new_tokens": n, "temperature": 0, "ignore_eos": True}
         return [model.generate(prompt, **options).tokens for prompt in prompts]
 
 
-def _runner(path: Path, **options: Any) -> Runner:
+def _runner(path: Path, positions: int = 128) -> Runner:
     graph = _graph(path)
-    cache = KVCache(graph.caches, dtype="f32", positions=128)
-    return Runner(graph, gpu(), cache, threads=1, **options)
+    cache = KVCache(graph.caches, dtype="f32", positions=positions, states=graph.states)
+    return Runner(graph, gpu(), cache, threads=1)
 
 
 def _graph(path: Path) -> Graph:
@@ -67,6 +67,19 @@ def small_cache_logits(path: Path, prompt: Tokens) -> Logits:
 def batch(path: Path, prompts: list[Tokens]) -> Logits:
     """All logits of several sequences in one step."""
     return _runner(path).forward([Chunk(Sequence(), prompt, "all") for prompt in prompts])
+
+
+def in_chunks(path: Path, prompts: list[Tokens], steps: list[list[tuple[int, int, int]]]) -> list[Logits]:
+    """All logits of each prompt, (prompt, begin, end) of which a step appends."""
+    runner, sequences = _runner(path, 64 * len(prompts)), [Sequence() for _ in prompts]
+    logits: list[list[Logits]] = [[] for _ in prompts]
+    for step in steps:
+        chunks = [Chunk(sequences[i], prompts[i][begin:end], "all", len(prompts[i])) for i, begin, end in step]
+        found = runner.forward(chunks)
+        for i, begin, end in step:
+            logits[i].append(found[: end - begin])
+            found = found[end - begin :]
+    return [np.concatenate(parts) for parts in logits]
 
 
 def profiled(path: Path, prompt: Tokens) -> tuple[int, int, Logits]:

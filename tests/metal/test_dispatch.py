@@ -19,7 +19,21 @@ from metal.metal_process import MetalProcess
 
 TOLERANCE = 1e-3  # on logits of standard deviation 4
 FAMILIES = ["llama3", "mistral_swa", "qwen2", "qwen3", "gemma3_text"]
-CASES = [(variant, None) for variant in FAMILIES] + [("llama3", "bf16"), ("qwen3", "f16"), ("gemma3_text", "f32")]
+# One or two of each way to build a layer, beside FAMILIES.
+SERVED = [
+    *("apertus", "arcee", "bitnet", "bloom", "bloom_h6", "command_r", "command_r7b", "command_r_plus", "ernie4_5"),
+    *("exaone4", "falcon_11b", "falcon_40b", "falcon_7b", "falcon_h1", "falcon_mamba", "gemma1", "gemma2"),
+    *("gemma3_mm", "gemma3n_text", "gemma4_dense", "gemma4_e2b", "gemma4_e4b", "gemma4_kvshare_rev", "gemma4_unified"),
+    *("glm4", "gpt2", "gpt_bigcode", "gpt_neox", "gpt_neox_seq", "gptj", "granite", "granite4_micro"),
+    *("hunyuan_dense", "lfm2", "lfm3", "llama_dynamic", "llama_yarn", "mamba", "mamba2", "ministral3", "mpt"),
+    *("mpt_clip", "nemotron", "nemotron_h", "olmo", "olmo2", "olmo3", "opt", "phi2", "phi3_longrope"),
+    *("phi3_longrope_cross", "phi4_mini", "qwen2_5_vl", "qwen2_vl", "qwen3_5_text", "qwen3_vl", "seed_oss"),
+    *("smollm3", "stablelm", "stablelm_qknorm", "starcoder2_swa"),
+]
+# Those that have kernels of their own.
+SPECIAL = ["bloom", "falcon_h1", "gemma3n_text", "lfm2", "mamba", "phi3_longrope", "qwen3_5_text"]
+CASES = [(variant, None) for variant in FAMILIES + SERVED]
+CASES += [("llama3", "bf16"), ("qwen3", "f16"), ("gemma3_text", "f32"), ("mamba2", "f16"), ("gpt2", "f32")]
 
 TinyModel = Callable[..., Path]
 
@@ -59,20 +73,40 @@ def test_the_order_of_what_is_unordered_does_not_matter(
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("variant", FAMILIES)
+@pytest.mark.parametrize("variant", FAMILIES + SPECIAL)
 def test_nothing_is_found_wrong(metal_process: MetalProcess, tiny_model: TinyModel, variant: str) -> None:
     assert_golden(variant, metal_process.run(steps.logits, tiny_model(variant), prompts(variant), checked=True))
 
 
-@pytest.mark.parametrize("kind", ["Q4_0", "Q5_1", "Q8_0"])
-def test_quantised_weights(metal_process: MetalProcess, tmp_path: Path, kind: str) -> None:
-    whole = tiny_gguf.build("llama3", tmp_path / "whole.gguf")
+@pytest.mark.parametrize(
+    ("variant", "kind"),
+    [("llama3", "Q4_0"), ("llama3", "Q5_1"), ("llama3", "Q8_0"), ("bloom", "Q8_0"), ("mamba2", "Q4_0")],
+)
+def test_quantised_weights(metal_process: MetalProcess, tmp_path: Path, variant: str, kind: str) -> None:
+    whole = tiny_gguf.build(variant, tmp_path / "whole.gguf")
     path = tiny_gguf.quantised(whole, tmp_path / "quantised.gguf", gguf.GGMLQuantizationType[kind])
-    found = metal_process.run(steps.logits, path, prompts("llama3"), "f32")
+    found = metal_process.run(steps.logits, path, prompts(variant), "f32")
     graph = record(open_checkpoint(path)).graph
-    for tokens, logits in zip(prompts("llama3"), found, strict=True):
+    for tokens, logits in zip(prompts(variant), found, strict=True):
         # matmul, which serves the long prompt, rounds decoded weights to f16.
         np.testing.assert_allclose(logits, Reference(graph).forward(tokens), atol=0.02 if len(tokens) > 8 else 1e-3)
+
+
+@pytest.mark.parametrize("variant", ["bloom", "falcon_h1", "lfm2", "mamba", "qwen3_5_text"])
+def test_prefill_in_chunks_beside_other_sequences(
+    metal_process: MetalProcess, tiny_model: TinyModel, variant: str
+) -> None:
+    texts = [prompt(variant, 40), prompt(variant, 7), prompt(variant, 40)]
+    chunks = [
+        [(0, 0, 13), (2, 0, 1)],
+        [(2, 1, 30), (0, 13, 14), (1, 0, 6)],
+        [(0, 14, 15)],
+        [(1, 6, 7), (2, 30, 40), (0, 15, 40)],
+    ]
+    found = metal_process.run(steps.in_chunks, tiny_model(variant), texts, chunks, checked=True)
+    for text, logits in zip(texts, found, strict=True):
+        golden = tiny_models.golden(variant).prompts[len(text)]
+        np.testing.assert_allclose(logits[golden.positions], golden.logits, atol=TOLERANCE, rtol=0)
 
 
 @pytest.mark.parametrize("lengths", [(1, 1), (1, 7), (7, 40)])
@@ -157,7 +191,7 @@ def test_real_models_write_what_the_cpu_writes(metal_process: MetalProcess, pack
     assert metal_process.run(steps.greedy, path, [prompt], 8) == [expected]
 
 
-@pytest.mark.parametrize("variant", FAMILIES)
+@pytest.mark.parametrize("variant", FAMILIES + SPECIAL)
 @pytest.mark.parametrize("tokens", [1, 7, 40])
 def test_every_op_agrees(metal_process: MetalProcess, tiny_model: TinyModel, variant: str, tokens: int) -> None:
     assert metal_process.run(steps.divergence, tiny_model(variant), prompt(variant, tokens)) is None

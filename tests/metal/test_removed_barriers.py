@@ -20,12 +20,12 @@ from metal.metal_runner import MetalRunner
 from metal_host.host import SOURCE, MetalFaultError, MetalHost
 
 ROOT = Path(__file__).parents[2]
-BARRIER = re.compile(r"^ *(?:threadgroup|simdgroup)_barrier\(.*\);$", re.M)
+BARRIER = re.compile(r"^ *(?:metal::)?(?:threadgroup|simdgroup)_barrier\(.*\);$", re.M)
 
 
-def run_rms_norm(runner: MetalRunner) -> None:
+def run_layer_norm(runner: MetalRunner) -> None:
     params = {"width": 640, "groups": 1, "eps": 1e-6, "weight_offset": 0.0}
-    runner.run("rms_norm", {"x": np.ones((1, 640), np.float32)}, params, 1, (1, 640))
+    runner.run("layer_norm", {"x": np.ones((1, 640), np.float32)}, params, 1, (1, 640))
 
 
 def run_matmul(runner: MetalRunner) -> None:
@@ -46,37 +46,43 @@ def run_attention_split(runner: MetalRunner) -> None:
     runner.run("attention_split_f16", operands, {**params, "splits": 2}, 1, written)
 
 
-# The kernel of each file that has barriers, and a call of it.
+# For each file that is compiled and has barriers, itself or in a header: a kernel and a call of it.
 RUNS: dict[str, tuple[str, Callable[[MetalRunner], None]]] = {
-    "rms_norm": ("rms_norm", run_rms_norm),
+    "layer_norm": ("layer_norm", run_layer_norm),
     "matmul": ("matmul_q4_0", run_matmul),
     "attention": ("attention_f16", run_attention),
     "attention_split": ("attention_split_f16", run_attention_split),
 }
 
 
-def source(stem: str) -> str:
-    return (ROOT / "metal" / f"{stem}.metal").read_text()
+# Headers with barriers, and a file that includes them.
+HEADERS = {"moments.h": "layer_norm"}
+
+
+def source(name: str) -> str:
+    return (ROOT / "metal" / name).read_text()
 
 
 def barriers() -> list[Any]:
     found = []
-    for path in sorted((ROOT / "metal").glob("*.metal")):
+    for path in sorted((ROOT / "metal").glob("*.*")):
         for barrier in BARRIER.finditer(path.read_text()):
             line = path.read_text().count("\n", 0, barrier.start()) + 1
-            found.append(pytest.param(path.stem, barrier.span(), id=f"{path.stem}.metal:{line}"))
+            found.append(pytest.param(path.name, barrier.span(), id=f"{path.name}:{line}"))
     return found
 
 
-def build(host: MetalHost, stem: str, text: str, directory: Path) -> MetalHost:
-    """A host whose checked kernels are those of one changed file."""
+def build(host: MetalHost, stem: str, directory: Path, changed: dict[str, str]) -> MetalHost:
+    """A host whose checked kernels are those of one file, with `changed` files by their names."""
     (directory / "csrc").symlink_to(ROOT / "csrc")
     (directory / "metal").mkdir()
     for header in [*(ROOT / "metal").glob("*.h"), ROOT / "metal" / "formats"]:
-        (directory / "metal" / header.name).symlink_to(header)
-    changed, translated = directory / "metal" / f"{stem}.metal", directory / f"{stem}.cpp"
-    changed.write_text(text)
-    subprocess.run([sys.executable, SOURCE / "tools" / "translate.py", changed, "-o", translated], check=True)
+        if header.name not in changed:
+            (directory / "metal" / header.name).symlink_to(header)
+    for name, text in changed.items():
+        (directory / "metal" / name).write_text(text)
+    kernels, translated = directory / "metal" / f"{stem}.metal", directory / f"{stem}.cpp"
+    subprocess.run([sys.executable, SOURCE / "tools" / "translate.py", kernels, "-o", translated], check=True)
 
     entries = json.loads((host.directory / "compile_commands.json").read_text())
     suffix = f"kernels_checked.dir/kernels/{stem}.cpp.o"
@@ -104,14 +110,17 @@ def test_unchanged_kernels_are_not_at_fault(metal_host: MetalHost, tmp_path: Pat
     for stem, (kernel, run) in RUNS.items():
         directory = tmp_path / stem
         directory.mkdir()
-        run(MetalRunner(build(metal_host, stem, only_instance(source(stem), kernel), directory)))
+        kernels = only_instance(source(f"{stem}.metal"), kernel)
+        run(MetalRunner(build(metal_host, stem, directory, {f"{stem}.metal": kernels})))
 
 
-@pytest.mark.parametrize(("stem", "span"), barriers())
-def test_removed_barrier(metal_host: MetalHost, tmp_path: Path, stem: str, span: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("name", "span"), barriers())
+def test_removed_barrier(metal_host: MetalHost, tmp_path: Path, name: str, span: tuple[int, int]) -> None:
+    stem = HEADERS.get(name, Path(name).stem)
     kernel, run = RUNS[stem]
-    text = source(stem)
-    changed = only_instance(text[: span[0]] + text[span[1] :], kernel)
-    runner = MetalRunner(build(metal_host, stem, changed, tmp_path))
+    text = source(name)
+    texts = {f"{stem}.metal": source(f"{stem}.metal"), name: text[: span[0]] + text[span[1] :]}
+    texts[f"{stem}.metal"] = only_instance(texts[f"{stem}.metal"], kernel)
+    runner = MetalRunner(build(metal_host, stem, tmp_path, texts))
     with pytest.raises(MetalFaultError, match=r"data race|uninitialised"):
         run(runner)

@@ -1,22 +1,48 @@
 """Ops whose kernels do the same on Metal as on the CPU: the CPU's own tests."""
 
-from test_activation import test_activation, test_gated_activation
-from test_elementwise import test_add, test_add_in_place, test_scale, test_softcap, test_take_rows
+from test_activation import test_activation, test_gated_activation, test_xielu
+from test_causal_conv1d import test_causal_conv1d
+from test_elementwise import (
+    test_add,
+    test_add_in_place,
+    test_clamp,
+    test_keep_outliers,
+    test_multiply,
+    test_root_mean_square,
+    test_scale,
+    test_softcap,
+    test_take_columns,
+    test_take_rows,
+)
 from test_embedding import test_a_token_outside_the_table_gives_nan
+from test_gated_delta_rule import test_gated_delta_rule
 from test_kv_append import test_kv_append
+from test_layer_norm import test_layer_norm
 from test_rms_norm import test_rms_norm
 from test_rope import test_rope
+from test_ssm_scan import test_ssm_scan, test_steps_alone_give_the_same_bits
 
 __all__ = [
     "test_a_token_outside_the_table_gives_nan",
     "test_activation",
     "test_add",
     "test_add_in_place",
+    "test_causal_conv1d",
+    "test_clamp",
     "test_gated_activation",
+    "test_gated_delta_rule",
+    "test_keep_outliers",
     "test_kv_append",
+    "test_layer_norm",
+    "test_multiply",
     "test_rms_norm",
+    "test_root_mean_square",
     "test_rope",
     "test_scale",
     "test_softcap",
+    "test_ssm_scan",
+    "test_steps_alone_give_the_same_bits",
+    "test_take_columns",
     "test_take_rows",
+    "test_xielu",
 ]

@@ -78,7 +78,7 @@ def _select_positions(op: Op) -> Params:
 
 
 def _causal_conv1d(op: Op) -> Params:
-    return {"channels": _out(op).width, "kernel": op.attributes["kernel"]}
+    return {"channels": _out(op).width, "taps": op.attributes["kernel"]}
 
 
 def _ssm_scan(op: Op) -> Params:

@@ -47,9 +47,7 @@ def _splits(op: Op) -> int:
 def _attention(params: Params) -> str | None:
     if params["latent"] or params["top"]:
         return "keys and values of every position, not latents or a selection"
-    if params["head_dim"] % 8 or params["v_head_dim"] % 8 or params["v_head_dim"] > 576:
-        return "head sizes that are multiples of 8, at most 576 for values"
-    return None
+    return "values of at most 576" if params["v_head_dim"] > 576 else None
 
 
 def _attention_split(params: Params) -> str | None:
@@ -58,5 +56,18 @@ def _attention_split(params: Params) -> str | None:
     return None
 
 
+def _ssm_scan(params: Params) -> str | None:
+    return "at most 256 values in a row of the state" if params["n"] > 256 else None
+
+
+def _gated_delta_rule(params: Params) -> str | None:
+    return "keys of at most 256 values" if params["k_dim"] > 256 else None
+
+
 # Op -> what its kernels need that the parameters lack, None where nothing is wrong.
-LIMITS: Mapping[str, Callable[[Params], str | None]] = {"attention": _attention, "attention_split": _attention_split}
+LIMITS: Mapping[str, Callable[[Params], str | None]] = {
+    "attention": _attention,
+    "attention_split": _attention_split,
+    "gated_delta_rule": _gated_delta_rule,
+    "ssm_scan": _ssm_scan,
+}
