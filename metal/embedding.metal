@@ -40,6 +40,13 @@ template [[host_name("embedding_q3_k")]] kernel decltype(embed<Q3_K>) embed<Q3_K
 template [[host_name("embedding_q4_k")]] kernel decltype(embed<Q4_K>) embed<Q4_K>;
 template [[host_name("embedding_q5_k")]] kernel decltype(embed<Q5_K>) embed<Q5_K>;
 template [[host_name("embedding_q6_k")]] kernel decltype(embed<Q6_K>) embed<Q6_K>;
+template [[host_name("embedding_iq1_s")]] kernel decltype(embed<IQ1_S>) embed<IQ1_S>;
+template [[host_name("embedding_iq1_m")]] kernel decltype(embed<IQ1_M>) embed<IQ1_M>;
+template [[host_name("embedding_iq2_xxs")]] kernel decltype(embed<IQ2_XXS>) embed<IQ2_XXS>;
+template [[host_name("embedding_iq2_xs")]] kernel decltype(embed<IQ2_XS>) embed<IQ2_XS>;
+template [[host_name("embedding_iq2_s")]] kernel decltype(embed<IQ2_S>) embed<IQ2_S>;
+template [[host_name("embedding_iq3_xxs")]] kernel decltype(embed<IQ3_XXS>) embed<IQ3_XXS>;
+template [[host_name("embedding_iq3_s")]] kernel decltype(embed<IQ3_S>) embed<IQ3_S>;
 template [[host_name("embedding_iq4_nl")]] kernel decltype(embed<IQ4_NL>) embed<IQ4_NL>;
 template [[host_name("embedding_iq4_xs")]] kernel decltype(embed<IQ4_XS>) embed<IQ4_XS>;
 template [[host_name("embedding_tq1_0")]] kernel decltype(embed<TQ1_0>) embed<TQ1_0>;

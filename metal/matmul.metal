@@ -113,6 +113,13 @@ template [[host_name("matmul_q3_k")]] kernel decltype(multiply_tile<Q3_K>) multi
 template [[host_name("matmul_q4_k")]] kernel decltype(multiply_tile<Q4_K>) multiply_tile<Q4_K>;
 template [[host_name("matmul_q5_k")]] kernel decltype(multiply_tile<Q5_K>) multiply_tile<Q5_K>;
 template [[host_name("matmul_q6_k")]] kernel decltype(multiply_tile<Q6_K>) multiply_tile<Q6_K>;
+template [[host_name("matmul_iq1_s")]] kernel decltype(multiply_tile<IQ1_S>) multiply_tile<IQ1_S>;
+template [[host_name("matmul_iq1_m")]] kernel decltype(multiply_tile<IQ1_M>) multiply_tile<IQ1_M>;
+template [[host_name("matmul_iq2_xxs")]] kernel decltype(multiply_tile<IQ2_XXS>) multiply_tile<IQ2_XXS>;
+template [[host_name("matmul_iq2_xs")]] kernel decltype(multiply_tile<IQ2_XS>) multiply_tile<IQ2_XS>;
+template [[host_name("matmul_iq2_s")]] kernel decltype(multiply_tile<IQ2_S>) multiply_tile<IQ2_S>;
+template [[host_name("matmul_iq3_xxs")]] kernel decltype(multiply_tile<IQ3_XXS>) multiply_tile<IQ3_XXS>;
+template [[host_name("matmul_iq3_s")]] kernel decltype(multiply_tile<IQ3_S>) multiply_tile<IQ3_S>;
 template [[host_name("matmul_iq4_nl")]] kernel decltype(multiply_tile<IQ4_NL>) multiply_tile<IQ4_NL>;
 template [[host_name("matmul_iq4_xs")]] kernel decltype(multiply_tile<IQ4_XS>) multiply_tile<IQ4_XS>;
 template [[host_name("matmul_tq1_0")]] kernel decltype(multiply_tile<TQ1_0>) multiply_tile<TQ1_0>;

@@ -112,6 +112,13 @@ template [[host_name("matvec_q3_k")]] kernel decltype(matvec<Q3_K>) matvec<Q3_K>
 template [[host_name("matvec_q4_k")]] kernel decltype(matvec<Q4_K>) matvec<Q4_K>;
 template [[host_name("matvec_q5_k")]] kernel decltype(matvec<Q5_K>) matvec<Q5_K>;
 template [[host_name("matvec_q6_k")]] kernel decltype(matvec<Q6_K>) matvec<Q6_K>;
+template [[host_name("matvec_iq1_s")]] kernel decltype(matvec<IQ1_S>) matvec<IQ1_S>;
+template [[host_name("matvec_iq1_m")]] kernel decltype(matvec<IQ1_M>) matvec<IQ1_M>;
+template [[host_name("matvec_iq2_xxs")]] kernel decltype(matvec<IQ2_XXS>) matvec<IQ2_XXS>;
+template [[host_name("matvec_iq2_xs")]] kernel decltype(matvec<IQ2_XS>) matvec<IQ2_XS>;
+template [[host_name("matvec_iq2_s")]] kernel decltype(matvec<IQ2_S>) matvec<IQ2_S>;
+template [[host_name("matvec_iq3_xxs")]] kernel decltype(matvec<IQ3_XXS>) matvec<IQ3_XXS>;
+template [[host_name("matvec_iq3_s")]] kernel decltype(matvec<IQ3_S>) matvec<IQ3_S>;
 template [[host_name("matvec_iq4_nl")]] kernel decltype(matvec<IQ4_NL>) matvec<IQ4_NL>;
 template [[host_name("matvec_iq4_xs")]] kernel decltype(matvec<IQ4_XS>) matvec<IQ4_XS>;
 template [[host_name("matvec_tq1_0")]] kernel decltype(matvec<TQ1_0>) matvec<TQ1_0>;
@@ -132,6 +139,13 @@ template [[host_name("matvec_rows_q3_k")]] kernel decltype(matvec_rows<Q3_K>) ma
 template [[host_name("matvec_rows_q4_k")]] kernel decltype(matvec_rows<Q4_K>) matvec_rows<Q4_K>;
 template [[host_name("matvec_rows_q5_k")]] kernel decltype(matvec_rows<Q5_K>) matvec_rows<Q5_K>;
 template [[host_name("matvec_rows_q6_k")]] kernel decltype(matvec_rows<Q6_K>) matvec_rows<Q6_K>;
+template [[host_name("matvec_rows_iq1_s")]] kernel decltype(matvec_rows<IQ1_S>) matvec_rows<IQ1_S>;
+template [[host_name("matvec_rows_iq1_m")]] kernel decltype(matvec_rows<IQ1_M>) matvec_rows<IQ1_M>;
+template [[host_name("matvec_rows_iq2_xxs")]] kernel decltype(matvec_rows<IQ2_XXS>) matvec_rows<IQ2_XXS>;
+template [[host_name("matvec_rows_iq2_xs")]] kernel decltype(matvec_rows<IQ2_XS>) matvec_rows<IQ2_XS>;
+template [[host_name("matvec_rows_iq2_s")]] kernel decltype(matvec_rows<IQ2_S>) matvec_rows<IQ2_S>;
+template [[host_name("matvec_rows_iq3_xxs")]] kernel decltype(matvec_rows<IQ3_XXS>) matvec_rows<IQ3_XXS>;
+template [[host_name("matvec_rows_iq3_s")]] kernel decltype(matvec_rows<IQ3_S>) matvec_rows<IQ3_S>;
 template [[host_name("matvec_rows_iq4_nl")]] kernel decltype(matvec_rows<IQ4_NL>) matvec_rows<IQ4_NL>;
 template [[host_name("matvec_rows_iq4_xs")]] kernel decltype(matvec_rows<IQ4_XS>) matvec_rows<IQ4_XS>;
 template [[host_name("matvec_rows_tq1_0")]] kernel decltype(matvec_rows<TQ1_0>) matvec_rows<TQ1_0>;

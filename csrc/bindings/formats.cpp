@@ -23,7 +23,7 @@ std::map<std::string, std::tuple<uint32_t, uint32_t, uint32_t>> format_sizes() {
     return sizes;
 }
 
-template <class Entry, int count>
+template <class Entry, uint32_t count>
 nb::bytes bytes_of(const formats::Grid<Entry, count>& grid) {
     return nb::bytes(grid.entries, sizeof grid.entries);
 }

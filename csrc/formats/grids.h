@@ -1,21 +1,22 @@
 // Codebooks of the IQ formats: each entry is 8 (IQ3: 4) small numbers, the first in the lowest byte.
 #pragma once
-#ifndef __METAL_VERSION__
-#include <stdint.h>
+#include "float16.h"
 
 namespace ferrule::formats {
 
-template <class Entry, int count>
+template <class Entry, uint32_t count>
 struct Grid {
     Entry entries[count];
 };
 
+#ifndef __METAL_VERSION__
 extern const Grid<uint64_t, 256> kIq2XxsGrid;  // of 8, 25, 43
 extern const Grid<uint64_t, 512> kIq2XsGrid;
 extern const Grid<uint64_t, 1024> kIq2SGrid;
 extern const Grid<uint32_t, 256> kIq3XxsGrid;  // of 4, 12, 20, 28, 36, 44, 52, 62
 extern const Grid<uint32_t, 512> kIq3SGrid;    // of 1, 3, 5, 7, 9, 11, 13, 15
 extern const Grid<uint64_t, 2048> kIq1SGrid;   // of 0, 1, 2, which stand for -1, 0, 1
+#endif
 
 // Formats that store 7 signs for 8 numbers: the eighth makes the count of minus signs even. Four times 7 bits become
 // four bytes of signs.
@@ -28,4 +29,3 @@ static inline uint32_t four_times_eight_signs(uint32_t bits) {
 }
 
 }  // namespace ferrule::formats
-#endif

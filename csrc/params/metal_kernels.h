@@ -68,8 +68,9 @@ inline std::vector<MetalKernel> make() {
         table.push_back(row<KvAppend, kv_append::signature, kv_append::metal_dispatch>(kv));
         table.push_back(row<QkvPrepare, qkv_prepare::signature, qkv_prepare::metal_dispatch>(kv));
     }
-    for (const char* format : {"f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k",
-                               "q5_k", "q6_k", "iq4_nl", "iq4_xs", "tq1_0", "tq2_0", "mxfp4", "nvfp4"}) {
+    for (const char* format : {"f32",     "f16",   "bf16",   "q4_0",   "q4_1",  "q5_0",  "q5_1",    "q8_0",   "q2_k",
+                               "q3_k",    "q4_k",  "q5_k",   "q6_k",   "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s",
+                               "iq3_xxs", "iq3_s", "iq4_nl", "iq4_xs", "tq1_0", "tq2_0", "mxfp4",   "nvfp4"}) {
         const std::string suffix = std::string("_") + format;
         table.push_back(row<Embedding, embedding::signature, embedding::metal_dispatch>(suffix));
         table.push_back({"matmul" + suffix, &matmul::signature, &untyped<Matmul, matmul::matmul_dispatch>});

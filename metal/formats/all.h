@@ -3,6 +3,7 @@
 #include "floats.h"
 #include "fp4.h"
 #include "iq4.h"
+#include "iq_grids.h"
 #include "k_nibbles.h"
 #include "nibbles.h"
 #include "q2_k.h"

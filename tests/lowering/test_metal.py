@@ -57,11 +57,11 @@ def test_a_format_without_a_kernel_is_refused() -> None:
     graph = Graph()
     x = graph.embedding(Weight("embedding", (8, 256), "F32", np.zeros(8 * 256 * 4, np.uint8)))
     with graph.layer(3), graph.stage("ffn down"):
-        graph.output = graph.linear(x, Weight("odd", (8, 256), "IQ1_S", np.zeros(8 * 50, np.uint8)))
-    with pytest.raises(UnsupportedOp, match=r"apple9 has no kernel matvec_iq1_s for op linear \(layer 3, stage ffn"):
+        graph.output = graph.linear(x, Weight("odd", (8, 256), "I8", np.zeros(8 * 256, np.uint8)))
+    with pytest.raises(UnsupportedOp, match=r"apple9 has no kernel matvec_i8 for op linear \(layer 3, stage ffn"):
         lower(graph, metal_target(), "one_row")
     shown = lower(graph, metal_target(), "one_row", allow_missing=True)
-    assert shown.launches[-1].kernel == "matvec_iq1_s"
+    assert shown.launches[-1].kernel == "matvec_i8"
 
 
 @pytest.mark.parametrize(
