@@ -34,7 +34,7 @@ def scale(x: tuple[str, int, int, int], factor: float, out: int, *, barrier: boo
 X = ("input", 0, 0, 0)
 ROWS = ("input", 1, 0, 0)
 NORM = ("weight", 0, 4, WIDTH * 4)  # not at the start of its bytes
-RMS_NORM = struct.pack("<IIff", WIDTH, 1, 1e-6, 1.0)
+RMS_NORM = struct.pack("<IIffI", WIDTH, 1, 1e-6, 1.0, 0)
 
 # Two independent launches side by side, then launches that overwrite what earlier ones read, then two rows.
 LAUNCHES: list[Launch] = [
@@ -236,7 +236,7 @@ REFUSED = {
     ),
     "params": (
         changed(3, params=b"1234"),
-        "launch 3 (rms_norm): 4 bytes of parameters; rms_norm has 16",
+        "launch 3 (rms_norm): 4 bytes of parameters; rms_norm has 20",
     ),
     "absent": (
         changed(3, operands=[("none", 0, 0, 0), NORM, arena(0)]),

@@ -16,7 +16,7 @@
 #include "../executors/run_kernel.h"
 #include "../executors/targets.h"
 #include "../params/metal_kernels.h"
-#include "../params/q16_row.h"
+#include "../params/quantized_row.h"
 #include "../params/signatures.h"
 #include "bindings.h"
 
@@ -122,7 +122,8 @@ uint32_t run_kernel(const std::string& target, const std::string& kernel_name, c
 void init_kernels(nb::module_& m) {
     using namespace nb::literals;
     m.attr("CACHE_BLOCK") = kCacheBlock;
-    m.def("q16_row_bytes", &q16_row::row_bytes, "k"_a, "Bytes of a row of k activations quantised to int8.");
+    m.def("quantized_row_bytes", &quantized_row::row_bytes, "k"_a, "planes"_a,
+ "Bytes of a row of k quantised activations, their codes in so many planes.");
     m.def(
         "targets", [] { return target_names(true); },
         "Names of the CPU targets that this processor can run, best first.");

@@ -1,4 +1,4 @@
-// expert_linear of quantised weights times q16 activations.
+// expert_linear of quantised weights times quantised activations.
 #include "expert_rows.h"
 #include "matmul_products.h"
 #include "matvec_products.h"
@@ -8,23 +8,31 @@ namespace {
 
 using namespace experts;
 
+// Every slot may have chosen the same expert.
+template <class Unpack>
+size_t panel_bytes(const KernelArgs& args) {
+    const ExpertLinear& params = args.as<ExpertLinear>();
+    return matmul_panel::scratch_bytes<Unpack>(params.k, args.rows * params.slots);
+}
+
 template <class Unpack>
 size_t scratch_bytes(const KernelArgs& args) {
-    return matmul_panel::scratch_bytes<Unpack>(args.as<ExpertLinear>().k) + SortedSlots::scratch_bytes(args);
+    return panel_bytes<Unpack>(args) + SortedSlots::scratch_bytes(args);
 }
 
 template <class Unpack>
 void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratch) {
-    const auto [k, n, experts, slots, x_slots, weighted] = args.as<ExpertLinear>();
-    std::byte* sorting = scratch + matmul_panel::scratch_bytes<Unpack>(k);
-    const auto multiply = [&](const uint8_t* weight, const ExpertRows& rows, uint32_t j_begin, uint32_t j_end) {
+    const auto [k, n, experts, slots, x_slots, weighted, planes] = args.as<ExpertLinear>();
+    std::byte* sorting = scratch + panel_bytes<Unpack>(args);
+    const auto multiply = [&, k = k, n = n, planes = planes](const uint8_t* weight, const ExpertRows& rows,
+                                                             uint32_t j_begin, uint32_t j_end) {
         if (rows.count <= matvec::kMaxRows) {  // the same sums, without unpacking a panel
-            matvec::products<Unpack>(weight, n, k, rows, j_begin, j_end);
+            matvec::products<Unpack>(weight, n, k, planes, rows, j_begin, j_end);
         } else {
-            matmul_panel::products<Unpack>(weight, n, k, rows, j_begin, scratch);
+            matmul_panel::products<Unpack>(weight, n, k, planes, rows, j_begin, j_end, scratch);
         }
     };
-    for_each_panel(args, q16_row::row_bytes(k), begin, end, sorting, multiply);
+    for_each_expert(args, quantized_row::row_bytes(k, planes), begin, end, sorting, multiply);
 }
 
 template <class Unpack>

@@ -10,10 +10,10 @@ using namespace experts;
 template <class Format>
 void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratch) {
     const ExpertLinear& params = args.as<ExpertLinear>();
-    for_each_panel(args, params.k * sizeof(float), begin, end, scratch,
-                   [&](const uint8_t* weight, const ExpertRows& rows, uint32_t j_begin, uint32_t j_end) {
-                       float_products(FloatMatrix<Format>{weight, params.k, params.n}, rows, j_begin, j_end);
-                   });
+    for_each_expert(args, params.k * sizeof(float), begin, end, scratch,
+                    [&](const uint8_t* weight, const ExpertRows& rows, uint32_t j_begin, uint32_t j_end) {
+                        float_products(FloatMatrix<Format>{weight, params.k, params.n}, rows, j_begin, j_end);
+                    });
 }
 
 template <class Format>

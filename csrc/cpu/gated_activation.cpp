@@ -1,5 +1,5 @@
-// gated_activation: out = act(gate) * up, value by value; gated_activation_q16 quantises each part of
-// its rows like quantize_q16, chunk by chunk.
+// gated_activation: out = act(gate) * up, value by value; gated_activation_quantize quantises each part of
+// its rows like quantize, chunk by chunk.
 #include "../params/gated_activation.h"
 
 #include "activate.h"
@@ -24,30 +24,32 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
     });
 }
 
-uint32_t items_q16(const KernelArgs& args) {
+uint32_t items_quantize(const KernelArgs& args) {
     const GatedActivation& params = args.as<GatedActivation>();
-    return args.rows * params.parts * (q16_row::padded(params.width / params.parts) / q16_row::kChunk);
+    return args.rows * params.parts * (quantized_row::padded(params.width / params.parts) / quantized_row::kChunk);
 }
 
-void run_q16(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
+void run_quantize(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
     const GatedActivation& params = args.as<GatedActivation>();
-    const uint32_t width = params.width / params.parts, chunks = q16_row::padded(width) / q16_row::kChunk;
+    const uint32_t width = params.width / params.parts, chunks = quantized_row::padded(width) / quantized_row::kChunk;
     with_activation(params.activation, [&]<Activation a>() {
         for (uint32_t item = begin; item < end; ++item) {
-            const uint32_t part = item / chunks, first = item % chunks * q16_row::kChunk;
-            const uint32_t n = width - first < q16_row::kChunk ? width - first : q16_row::kChunk;
+            const uint32_t part = item / chunks, first = item % chunks * quantized_row::kChunk;
+            const uint32_t n = width - first < quantized_row::kChunk ? width - first : quantized_row::kChunk;
             const size_t offset = size_t{part} * width + first;
-            float y[q16_row::kChunk];
+            float y[quantized_row::kChunk];
             activate_values<a, true>(args.operand<const float>(gated_activation::gate) + offset,
                                      args.operand<const float>(gated_activation::up) + offset, y, 0, n);
-            quantize_chunk(y, n, first, width,
-                           args.operand<uint8_t>(gated_activation::out) + size_t{part} * q16_row::row_bytes(width));
+            uint8_t* row = args.operand<uint8_t>(gated_activation::out) +
+                           size_t{part} * quantized_row::row_bytes(width, params.planes);
+            quantize_chunk(y, n, first, width, params.planes, row);
         }
     });
 }
 
-constexpr Kernel kKernels[] = {{"gated_activation", &gated_activation::signature, items, nullptr, run},
-                               {"gated_activation_q16", &gated_activation::signature, items_q16, nullptr, run_q16}};
+constexpr Kernel kKernels[] = {
+    {"gated_activation", &gated_activation::signature, items, nullptr, run},
+    {"gated_activation_quantize", &gated_activation::signature, items_quantize, nullptr, run_quantize}};
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // layer_norm: out[r, i] = (x[r, i] - mean) / sqrt(variance + eps) * (weight_offset + weight[i]) + bias[i], each of a
-// row's groups alone; layer_norm_q16 (one group) writes q16 rows (q16_row.h). One work item per row.
+// row's groups alone; layer_norm_quantize (one group) writes quantised rows (quantized_row.h). One work item per row.
 #include "../params/layer_norm.h"
 
 #include <math.h>
@@ -43,11 +43,11 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
     }
 }
 
-size_t scratch_q16(const KernelArgs& args) {
+size_t scratch_quantize(const KernelArgs& args) {
     return args.as<LayerNorm>().width * sizeof(float);
 }
 
-void run_q16(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratch) {
+void run_quantize(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratch) {
     const LayerNorm& params = args.as<LayerNorm>();
     const float* x = args.operand<const float>(layer_norm::x);
     const float* weight = args.operand<const float>(layer_norm::weight);
@@ -56,12 +56,13 @@ void run_q16(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* sc
     float* normed = reinterpret_cast<float*>(scratch);
     for (size_t row = begin; row < end; ++row) {
         layer_norm_row(x + row * params.width, weight, bias, params, normed);
-        quantize_row(normed, params.width, out + row * q16_row::row_bytes(params.width));
+        quantize_row(normed, params.width, params.planes,
+                     out + row * quantized_row::row_bytes(params.width, params.planes));
     }
 }
 
 constexpr Kernel kKernels[] = {{"layer_norm", &layer_norm::signature, items, nullptr, run},
-                               {"layer_norm_q16", &layer_norm::signature, items, scratch_q16, run_q16}};
+                               {"layer_norm_quantize", &layer_norm::signature, items, scratch_quantize, run_quantize}};
 
 }  // namespace
 

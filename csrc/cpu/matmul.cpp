@@ -1,5 +1,5 @@
-// matmul_<format> (params/matmul.h): quantised weights times many rows of q16 activations. A work item is a panel of 16
-// weight rows.
+// matmul_<format> (params/matmul.h): quantised weights times many rows of quantised activations. A work item is a panel
+// of 16 weight rows.
 #include "matmul_products.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
@@ -13,17 +13,15 @@ uint32_t items(const KernelArgs& args) {
 
 template <class Unpack>
 size_t scratch_bytes(const KernelArgs& args) {
-    return matmul_panel::scratch_bytes<Unpack>(args.as<Matmul>().k);
+    return matmul_panel::scratch_bytes<Unpack>(args.as<Matmul>().k, args.rows);
 }
 
 template <class Unpack>
 void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratch) {
-    const auto [k, n, scale] = args.as<Matmul>();
-    const MatmulRows rows(args, q16_row::row_bytes(k));
-    for (uint32_t item = begin; item < end; ++item) {
-        matmul_panel::products<Unpack>(args.operand<const uint8_t>(matmul::weight), n, k, rows, item * kPanelRows,
-                                       scratch);
-    }
+    const auto [k, n, scale, planes] = args.as<Matmul>();
+    const MatmulRows rows(args, quantized_row::row_bytes(k, planes));
+    matmul_panel::products<Unpack>(args.operand<const uint8_t>(matmul::weight), n, k, planes, rows, begin * kPanelRows,
+                                   min_u32(end * kPanelRows, n), scratch);
 }
 
 template <class Unpack>

@@ -13,7 +13,7 @@ uint32_t items(const KernelArgs& args) {
 
 template <class Format>
 void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
-    const auto [k, n, scale] = args.as<Matmul>();
+    const auto [k, n, scale, planes] = args.as<Matmul>();
     const FloatMatrix<Format> matrix{args.operand<const uint8_t>(matmul::weight), k, n};
     const MatmulRows rows(args, k * sizeof(float));
     for (uint32_t item = begin; item < end; ++item) {

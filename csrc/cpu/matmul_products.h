@@ -1,5 +1,5 @@
-// Products of quantised weights and many rows of q16 activations, summed as in matvec_products.h: what matmul.cpp and
-// expert_linear.cpp share.
+// Products of quantised weights and many rows of quantised activations, summed as in matvec_products.h: what matmul.cpp
+// and expert_linear.cpp share.
 //
 // A panel of 16 weight rows is unpacked once into scratch with lanes = weight rows:
 //   codes   [k / 4][16][4] bytes        scales (minimums)   [k / 32][parts][16] f32
@@ -20,25 +20,27 @@ struct Panel {
     uint8_t* codes;
     float* scales;
     float* minimums;
-    int32_t* corrections;  // [kTileRows][k / 32][parts]: integer offset times sums of activation codes, negative
+    int32_t* corrections;  // per tile [k / 32][parts][rows]: integer offset times sums of activation codes, negative
 };
 
 template <class Unpack>
 size_t panel_values(uint32_t k) {  // scales or corrections of one row
-    return size_t{q16_row::padded(k)} / 32 * Unpack::kParts;
+    return size_t{quantized_row::padded(k)} / 32 * Unpack::kParts;
 }
 
+// `rows`: the most activation rows of a product.
 template <class Unpack>
-size_t scratch_bytes(uint32_t k) {
-    const size_t per_value = kPanelRows * (Unpack::kMinimums ? 2 : 1) + kTileRows;
-    return size_t{q16_row::padded(k)} * kPanelRows + panel_values<Unpack>(k) * per_value * 4;
+size_t scratch_bytes(uint32_t k, uint32_t rows) {
+    const size_t corrected = Unpack::kOffset != 0 ? size_t{rows} + kTileRows : 0;
+    const size_t per_value = kPanelRows * (Unpack::kMinimums ? 2 : 1) + corrected;
+    return size_t{quantized_row::padded(k)} * kPanelRows + panel_values<Unpack>(k) * per_value * 4;
 }
 
 template <class Unpack>
 Panel lay_out(std::byte* scratch, uint32_t k) {
     Panel panel;
     panel.codes = reinterpret_cast<uint8_t*>(scratch);
-    panel.scales = reinterpret_cast<float*>(panel.codes + size_t{q16_row::padded(k)} * kPanelRows);
+    panel.scales = reinterpret_cast<float*>(panel.codes + size_t{quantized_row::padded(k)} * kPanelRows);
     panel.minimums = panel.scales + panel_values<Unpack>(k) * kPanelRows;
     float* end = Unpack::kMinimums ? panel.minimums + panel_values<Unpack>(k) * kPanelRows : panel.minimums;
     panel.corrections = reinterpret_cast<int32_t*>(end);
@@ -61,7 +63,7 @@ void unpack_panel(const Panel& panel, const uint8_t* weight, uint32_t n, uint32_
     constexpr size_t parts = Unpack::kParts;
     for (uint32_t quad = 0; quad < kPanelRows; quad += 4) {
         const FourRows<Unpack> rows(weight, n, k, j + quad);
-        for (uint32_t chunk = 0; chunk < q16_row::padded(k) / kChunk; ++chunk) {
+        for (uint32_t chunk = 0; chunk < quantized_row::padded(k) / kChunk; ++chunk) {
             const Codes codes[4] = {rows.codes(chunk, 0), rows.codes(chunk, 1), rows.codes(chunk, 2),
                                     rows.codes(chunk, 3)};
             const Scales scales = rows.scales(chunk);
@@ -79,16 +81,17 @@ void unpack_panel(const Panel& panel, const uint8_t* weight, uint32_t n, uint32_
     }
 }
 
-template <class Unpack>
-void find_corrections(const Q16Row* x, uint32_t n_x, uint32_t groups, int32_t* corrections) {
-    for (uint32_t i = 0; i < n_x; ++i) {
-        for (uint32_t g = 0; g < groups; ++g) {
-            const int32_t first = x[i].sum16[2 * g], second = x[i].sum16[2 * g + 1];
+template <class Unpack, int T>
+void find_corrections(const uint8_t* const (&rows)[T], uint32_t k, uint32_t planes, int32_t* corrections) {
+    for (uint32_t t = 0; t < T; ++t) {
+        const int32_t* sum16 = quantized_row_at(rows[t], k, planes).sum16;
+        for (uint32_t g = 0; g < quantized_row::padded(k) / 32; ++g) {
+            const int32_t first = sum16[2 * g], second = sum16[2 * g + 1];
             if constexpr (Unpack::kParts == 1) {
-                corrections[i * groups + g] = -Unpack::kOffset * (first + second);
+                corrections[g * T + t] = -Unpack::kOffset * (first + second);
             } else {
-                corrections[2 * (i * groups + g)] = -Unpack::kOffset * first;
-                corrections[2 * (i * groups + g) + 1] = -Unpack::kOffset * second;
+                corrections[2 * g * T + t] = -Unpack::kOffset * first;
+                corrections[(2 * g + 1) * T + t] = -Unpack::kOffset * second;
             }
         }
     }
@@ -104,41 +107,56 @@ struct PanelKind {
 template <class Unpack>
 using KindOf = PanelKind<Unpack::kParts, Unpack::kFull, Unpack::kMinimums, Unpack::kOffset != 0>;
 
-// T activation rows times the panel.
-template <class Kind, int T>
-void tile(const Panel& panel, const Q16Row* x, uint32_t groups, f32x16 (&total)[T]) {
-    constexpr int parts = Kind::kParts, quads = 8 / parts;
+// T activation rows times the panel. Everything of a row is found from its start, so that there is one pointer a row
+// for the compiler to keep.
+template <class Kind, int T, int planes>
+void tile(const Panel& panel, const int32_t* corrections, const uint8_t* const (&rows)[T], uint32_t k,
+          f32x16 (&total)[T]) {
+    constexpr uint32_t parts = Kind::kParts, quads = 8 / parts;
+    const uint32_t groups = quantized_row::padded(k) / 32;
+    const auto codes_at = [&](int t, size_t at) { return repeat4(reinterpret_cast<const int8_t*>(rows[t] + at)); };
+    const auto float_at = [&](int t, size_t at) { return *reinterpret_cast<const float*>(rows[t] + at); };
     for (uint32_t phase = 0; phase < 4; ++phase) {
         f32x16 sum[T];
         for (int t = 0; t < T; ++t) sum[t] = zero_f32();
         for (uint32_t g = phase; g < groups; g += 4) {
-            for (int part = 0; part < parts; ++part) {
+            const size_t scale_at = quantized_row::scale_offset(k, planes) + 4 * size_t{g};
+            for (uint32_t part = 0; part < parts; ++part) {
                 const size_t at = size_t{g} * parts + part;
                 i32x16 dot[T];
                 for (int t = 0; t < T; ++t) dot[t] = zero_i32();
-                for (int q = 0; q < quads; ++q) {
+                for (uint32_t q = 0; q < quads; ++q) {
                     const u8x64 codes = load(panel.codes + (at * quads + q) * 64);
                     for (int t = 0; t < T; ++t)
-                        dot[t] = dot4<Kind::kFull>(dot[t], codes, repeat4(x[t].high + (at * quads + q) * 4));
+                        dot[t] = dot4<Kind::kFull>(dot[t], codes, codes_at(t, (at * quads + q) * 4));
                 }
-                for (int t = 0; t < T; ++t) dot[t] = dot[t] << 7;
-                for (int q = 0; q < quads; ++q) {
-                    const u8x64 codes = load(panel.codes + (at * quads + q) * 64);
-                    for (int t = 0; t < T; ++t)
-                        dot[t] = dot4<Kind::kFull>(dot[t], codes, repeat4(x[t].low + (at * quads + q) * 4));
+                if constexpr (planes == 2) {
+                    const size_t low_at = quantized_row::low_offset(k) + at * quads * 4;
+                    for (int t = 0; t < T; ++t) dot[t] = dot[t] << 7;
+                    for (uint32_t q = 0; q < quads; ++q) {
+                        const u8x64 codes = load(panel.codes + (at * quads + q) * 64);
+                        for (int t = 0; t < T; ++t)
+                            dot[t] = dot4<Kind::kFull>(dot[t], codes, codes_at(t, low_at + q * 4));
+                    }
                 }
                 const f32x16 scale = load(panel.scales + at * kPanelRows);
                 for (int t = 0; t < T; ++t) {
-                    if constexpr (Kind::kOffset) dot[t] += set1(panel.corrections[t * groups * parts + at]);
-                    sum[t] = fma(to_f32(dot[t]), scale * set1(x[t].scale[g]), sum[t]);
+                    if constexpr (Kind::kOffset) dot[t] += set1(corrections[at * T + t]);
+                    sum[t] = fma(to_f32(dot[t]), scale * set1(float_at(t, scale_at)), sum[t]);
                 }
             }
             if constexpr (Kind::kMinimums) {
-                for (int part = 0; part < parts; ++part) {
+                for (uint32_t part = 0; part < parts; ++part) {
                     const f32x16 minimum = load(panel.minimums + (size_t{g} * parts + part) * kPanelRows);
                     for (int t = 0; t < T; ++t) {
-                        const float x_sum = parts == 1 ? x[t].scaled_sum[g]
-                                                       : x[t].scale[g] * static_cast<float>(x[t].sum16[2 * g + part]);
+                        float x_sum;
+                        if constexpr (parts == 1) {
+                            x_sum = float_at(t, quantized_row::scaled_sum_offset(k, planes) + 4 * size_t{g});
+                        } else {
+                            const size_t sum_at = quantized_row::sum16_offset(k, planes) + 4 * (2 * size_t{g} + part);
+                            const int32_t x_codes = *reinterpret_cast<const int32_t*>(rows[t] + sum_at);
+                            x_sum = float_at(t, scale_at) * static_cast<float>(x_codes);
+                        }
                         sum[t] = fma(minimum, set1(x_sum), sum[t]);
                     }
                 }
@@ -148,33 +166,47 @@ void tile(const Panel& panel, const Q16Row* x, uint32_t groups, f32x16 (&total)[
     }
 }
 
-// Rows first .. first + count - 1, count <= T; the tile's other rows repeat the last one.
-template <class Unpack, int T, class Rows>
-void tile_rows(const Panel& panel, uint32_t n, uint32_t k, const Rows& rows, uint32_t j, uint32_t first,
-               uint32_t count) {
-    const uint32_t groups = q16_row::padded(k) / 32;
-    Q16Row x[T];
-    for (uint32_t t = 0; t < T; ++t) x[t] = q16_row_at(rows.at(first + min_u32(t, count - 1)), k);
-    if constexpr (Unpack::kOffset != 0) find_corrections<Unpack>(x, T, groups, panel.corrections);
-    f32x16 sums[T] = {};
-    tile<KindOf<Unpack>, T>(panel, x, groups, sums);
-    for (uint32_t t = 0; t < count; ++t) rows.finish(first + t, j, min_u32(n - j, kPanelRows), sums[t]);
-}
-
-// All activation rows times the panel of rows from j on of weight [n, k].
-template <class Unpack, class Rows>
-void products(const uint8_t* weight, uint32_t n, uint32_t k, const Rows& rows, uint32_t j, std::byte* scratch) {
-    const Panel panel = lay_out<Unpack>(scratch, k);
-    unpack_panel<Unpack>(panel, weight, n, k, j);
-    for (uint32_t first = 0; first < rows.count;) {
-        const uint32_t left = rows.count - first;
+// Calls visit.operator()<T>(first, count) for tiles of T activation rows, of which the last may hold fewer.
+template <class Visit>
+void for_each_tile(uint32_t rows, Visit visit) {
+    for (uint32_t first = 0; first < rows;) {
+        const uint32_t left = rows - first;
         if (left > kTileRows / 2) {
-            tile_rows<Unpack, kTileRows>(panel, n, k, rows, j, first, min_u32(left, kTileRows));
+            visit.template operator()<kTileRows>(first, min_u32(left, kTileRows));
             first += kTileRows;
         } else {
-            tile_rows<Unpack, kTileRows / 2>(panel, n, k, rows, j, first, left);
+            visit.template operator()<kTileRows / 2>(first, left);
             first += kTileRows / 2;
         }
+    }
+}
+
+// Activation rows times rows [j_begin, j_end) of weight [n, k], j_begin at the start of a panel. The rows that a tile
+// lacks repeat its last one.
+template <class Unpack, class Rows>
+void products(const uint8_t* weight, uint32_t n, uint32_t k, uint32_t planes, const Rows& rows, uint32_t j_begin,
+              uint32_t j_end, std::byte* scratch) {
+    const Panel panel = lay_out<Unpack>(scratch, k);
+    const auto tile_rows = [&]<int T>(const uint8_t*(&x)[T], uint32_t first, uint32_t count) {
+        for (uint32_t t = 0; t < T; ++t) x[t] = rows.at(first + min_u32(t, count - 1));
+        return panel.corrections + first * panel_values<Unpack>(k);
+    };
+    if constexpr (Unpack::kOffset != 0) {
+        for_each_tile(rows.count, [&]<int T>(uint32_t first, uint32_t count) {
+            const uint8_t* x[T];
+            int32_t* corrections = tile_rows(x, first, count);
+            find_corrections<Unpack, T>(x, k, planes, corrections);
+        });
+    }
+    for (uint32_t j = j_begin; j < j_end; j += kPanelRows) {
+        unpack_panel<Unpack>(panel, weight, n, k, j);
+        for_each_tile(rows.count, [&]<int T>(uint32_t first, uint32_t count) {
+            const uint8_t* x[T];
+            const int32_t* corrections = tile_rows(x, first, count);
+            f32x16 sums[T] = {};
+            (planes == 1 ? tile<KindOf<Unpack>, T, 1> : tile<KindOf<Unpack>, T, 2>)(panel, corrections, x, k, sums);
+            for (uint32_t t = 0; t < count; ++t) rows.finish(first + t, j, min_u32(n - j, kPanelRows), sums[t]);
+        });
     }
 }
 

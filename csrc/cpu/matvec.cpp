@@ -1,5 +1,5 @@
-// matvec_<format> (params/matmul.h): quantised weights times few rows of q16 activations. A work item is 16 weight
-// rows.
+// matvec_<format> (params/matmul.h): quantised weights times few rows of quantised activations. A work item is 16
+// weight rows.
 #include "matvec_products.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
@@ -13,9 +13,10 @@ uint32_t items(const KernelArgs& args) {
 
 template <class Unpack>
 void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
-    const auto [k, n, scale] = args.as<Matmul>();
-    matvec::products<Unpack>(args.operand<const uint8_t>(matmul::weight), n, k, MatmulRows(args, q16_row::row_bytes(k)),
-                             begin * kItemRows, min_u32(end * kItemRows, n));
+    const auto [k, n, scale, planes] = args.as<Matmul>();
+    matvec::products<Unpack>(args.operand<const uint8_t>(matmul::weight), n, k, planes,
+                             MatmulRows(args, quantized_row::row_bytes(k, planes)), begin * kItemRows,
+                             min_u32(end * kItemRows, n));
 }
 
 template <class Unpack>

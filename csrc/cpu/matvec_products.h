@@ -1,6 +1,6 @@
-// Products of quantised weights and few rows of q16 activations: what matvec.cpp and expert_linear.cpp share. Weights
-// are read once, straight from the file's rows, and taken apart in registers for all activation rows: the work is bound
-// by memory.
+// Products of quantised weights and few rows of quantised activations: what matvec.cpp and expert_linear.cpp share.
+// Weights are read once, straight from the file's rows, and taken apart in registers for all activation rows: the work
+// is bound by memory.
 //
 // Four weight rows are taken at a time, in chunks of 128 inputs: lane g of a vector belongs to group g of the chunk,
 // element r of the lane to weight row r, so that one vector carries the 16 group sums. `Rows` are the activation rows
@@ -20,6 +20,7 @@ inline constexpr uint32_t kMaxRows = 8;  // activation rows for which weights ar
 struct Plane {
     i8x64 first, second;
 
+    Plane() = default;
     explicit Plane(const int8_t* codes) {
         const i8x64 a = load(codes), b = load(codes + 64);
         first = even_then_even(a, b);
@@ -29,16 +30,18 @@ struct Plane {
 
 // The exact dot products, four adjacent ones to an element, of one part of a group: all of it, or where a group has two
 // scales its first or second half.
-template <class Unpack, int part>
+template <class Unpack, int part, int planes>
 i32x16 part_products(const Codes& codes, const Plane& high, const Plane& low) {
     constexpr bool full = Unpack::kFull;
     constexpr bool first = Unpack::kParts == 1 || part == 0, second = Unpack::kParts == 1 || part == 1;
     i32x16 sum = zero_i32();
     if constexpr (first) sum = dot4<full>(sum, codes.first, high.first);
     if constexpr (second) sum = dot4<full>(sum, codes.second, high.second);
-    sum = sum << 7;
-    if constexpr (first) sum = dot4<full>(sum, codes.first, low.first);
-    if constexpr (second) sum = dot4<full>(sum, codes.second, low.second);
+    if constexpr (planes == 2) {
+        sum = sum << 7;
+        if constexpr (first) sum = dot4<full>(sum, codes.first, low.first);
+        if constexpr (second) sum = dot4<full>(sum, codes.second, low.second);
+    }
     return sum;
 }
 
@@ -52,14 +55,16 @@ f32x16 without_offset(i32x16 products, const int32_t* sum16) {
 }
 
 // sum + one chunk of four weight rows, whose codes are codes_of(row), times an activation row.
-template <class Unpack, class CodesOf>
-f32x16 accumulate(f32x16 sum, CodesOf codes_of, const Scales& scales, const Q16Row& x, uint32_t chunk) {
-    const Plane high(x.high + kChunk * chunk), low(x.low + kChunk * chunk);
+template <class Unpack, int planes, class CodesOf>
+f32x16 accumulate(f32x16 sum, CodesOf codes_of, const Scales& scales, const QuantizedRow& x, uint32_t chunk) {
+    const Plane high(x.high + kChunk * chunk);
+    Plane low;
+    if constexpr (planes == 2) low = Plane(x.low + kChunk * chunk);
     i32x16 products[2][4];
     for (int r = 0; r < 4; ++r) {
         const Codes& codes = codes_of(r);
-        products[0][r] = part_products<Unpack, 0>(codes, high, low);
-        if constexpr (Unpack::kParts == 2) products[1][r] = part_products<Unpack, 1>(codes, high, low);
+        products[0][r] = part_products<Unpack, 0, planes>(codes, high, low);
+        if constexpr (Unpack::kParts == 2) products[1][r] = part_products<Unpack, 1, planes>(codes, high, low);
     }
     const f32x16 x_scale = lanes4(x.scale + 4 * chunk);
     const int32_t* sum16 = x.sum16 + 8 * chunk;
@@ -80,8 +85,9 @@ f32x16 accumulate(f32x16 sum, CodesOf codes_of, const Scales& scales, const Q16R
 }
 
 // sums[i][r]: activation row i times row r of four weight rows. With `one`, n_x is 1 and the sum stays in a register.
-template <class Unpack, bool one>
-void four_rows(const FourRows<Unpack>& weights, uint32_t n_chunks, const Q16Row* x, uint32_t n_x, float (*sums)[4]) {
+template <class Unpack, bool one, int planes>
+void four_rows(const FourRows<Unpack>& weights, uint32_t n_chunks, const QuantizedRow* x, uint32_t n_x,
+               float (*sums)[4]) {
     f32x16 totals[one ? 1 : kMaxRows];
     for (uint32_t i = 0; i < n_x; ++i) totals[i] = zero_f32();
     for (uint32_t chunk = 0; chunk < n_chunks; ++chunk) {
@@ -89,12 +95,13 @@ void four_rows(const FourRows<Unpack>& weights, uint32_t n_chunks, const Q16Row*
         const Scales scales = weights.scales(chunk);
         if constexpr (one) {
             const auto codes_of = [&](int r) { return weights.codes(chunk, r); };
-            totals[0] = accumulate<Unpack>(totals[0], codes_of, scales, x[0], chunk);
+            totals[0] = accumulate<Unpack, planes>(totals[0], codes_of, scales, x[0], chunk);
         } else {
             const Codes codes[4] = {weights.codes(chunk, 0), weights.codes(chunk, 1), weights.codes(chunk, 2),
                                     weights.codes(chunk, 3)};
             const auto codes_of = [&](int r) -> const Codes& { return codes[r]; };
-            for (uint32_t i = 0; i < n_x; ++i) totals[i] = accumulate<Unpack>(totals[i], codes_of, scales, x[i], chunk);
+            for (uint32_t i = 0; i < n_x; ++i)
+                totals[i] = accumulate<Unpack, planes>(totals[i], codes_of, scales, x[i], chunk);
         }
     }
     for (uint32_t i = 0; i < n_x; ++i) add_lanes(sums[i], totals[i]);
@@ -102,16 +109,21 @@ void four_rows(const FourRows<Unpack>& weights, uint32_t n_chunks, const Q16Row*
 
 // All activation rows times rows [j_begin, j_end) of weight [n, k].
 template <class Unpack, class Rows>
-void products(const uint8_t* weight, uint32_t n, uint32_t k, const Rows& rows, uint32_t j_begin, uint32_t j_end) {
-    const uint32_t n_chunks = q16_row::padded(k) / kChunk;
+void products(const uint8_t* weight, uint32_t n, uint32_t k, uint32_t planes, const Rows& rows, uint32_t j_begin,
+              uint32_t j_end) {
+    const uint32_t n_chunks = quantized_row::padded(k) / kChunk;
     for (uint32_t first = 0; first < rows.count; first += kMaxRows) {
         const uint32_t n_x = min_u32(rows.count - first, kMaxRows);
-        Q16Row x[kMaxRows];
-        for (uint32_t i = 0; i < n_x; ++i) x[i] = q16_row_at(rows.at(first + i), k);
+        QuantizedRow x[kMaxRows];
+        for (uint32_t i = 0; i < n_x; ++i) x[i] = quantized_row_at(rows.at(first + i), k, planes);
         for (uint32_t j = j_begin; j < j_end; j += 4) {
             const FourRows<Unpack> weights(weight, n, k, j);
             float sums[kMaxRows][4];
-            (n_x == 1 ? four_rows<Unpack, true> : four_rows<Unpack, false>)(weights, n_chunks, x, n_x, sums);
+            if (planes == 1) {
+                (n_x == 1 ? four_rows<Unpack, true, 1> : four_rows<Unpack, false, 1>)(weights, n_chunks, x, n_x, sums);
+            } else {
+                (n_x == 1 ? four_rows<Unpack, true, 2> : four_rows<Unpack, false, 2>)(weights, n_chunks, x, n_x, sums);
+            }
             for (uint32_t i = 0; i < n_x; ++i)
                 for (uint32_t r = 0; r < min_u32(n - j, 4); ++r) rows.finish(first + i, j + r, sums[i][r]);
         }

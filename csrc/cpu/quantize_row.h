@@ -1,30 +1,32 @@
-// One row of activations as q16 (params/q16_row.h): how kernels read it and how it is made.
+// One row of quantised activations (params/quantized_row.h): how kernels read it and how it is made.
 #pragma once
-#include "../params/q16_row.h"
+#include "../params/quantized_row.h"
 #include "simd/simd.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
 
-struct Q16Row {
+struct QuantizedRow {
     const int8_t* high;
-    const int8_t* low;
+    const int8_t* low;  // null: one plane
     const float* scale;
     const float* scaled_sum;
     const int32_t* sum16;
 };
 
-inline Q16Row q16_row_at(const uint8_t* row, uint32_t k) {
+inline QuantizedRow quantized_row_at(const uint8_t* row, uint32_t k, uint32_t planes) {
     const int8_t* codes = reinterpret_cast<const int8_t*>(row);
-    return {codes, codes + q16_row::low_offset(k), reinterpret_cast<const float*>(row + q16_row::scale_offset(k)),
-            reinterpret_cast<const float*>(row + q16_row::scaled_sum_offset(k)),
-            reinterpret_cast<const int32_t*>(row + q16_row::sum16_offset(k))};
+    return {codes, planes == 2 ? codes + quantized_row::low_offset(k) : nullptr,
+            reinterpret_cast<const float*>(row + quantized_row::scale_offset(k, planes)),
+            reinterpret_cast<const float*>(row + quantized_row::scaled_sum_offset(k, planes)),
+            reinterpret_cast<const int32_t*>(row + quantized_row::sum16_offset(k, planes))};
 }
 
-// Stores 16 codes, apart into their planes.
-inline void store_q16_codes(int8_t* high, int8_t* low, simd::f32x16 x, simd::f32x16 scale) {
+// Stores 16 codes, of two planes apart.
+inline void store_codes(int8_t* high, int8_t* low, simd::f32x16 x, simd::f32x16 scale, float max_code) {
     using namespace simd;
-    const f32x16 limit = set1(float{q16_row::kMaxCode});
+    const f32x16 limit = set1(max_code);
     const i32x16 codes = round_i32(max(min(x / scale, limit), set1(0.0f) - limit));  // beyond where scale is subnormal
+    if (low == nullptr) return store_i8(high, codes);
     const i32x16 upper = (codes + set1(64)) >> 7;
     store_i8(high, upper);
     store_i8(low, codes - (upper << 7));
@@ -32,39 +34,43 @@ inline void store_q16_codes(int8_t* high, int8_t* low, simd::f32x16 x, simd::f32
 
 // The kChunk codes from `chunk` on of a row of k values: x[0, n), then zeros. A group that holds NaN or infinity gets
 // that as its scale, so that its products are not finite.
-inline void quantize_chunk(const float* x, uint32_t n, uint32_t chunk, uint32_t k, uint8_t* row) {
+inline void quantize_chunk(const float* x, uint32_t n, uint32_t chunk, uint32_t k, uint32_t planes, uint8_t* row) {
     using namespace simd;
     int8_t* high = reinterpret_cast<int8_t*>(row) + chunk;
-    int8_t* low = high + q16_row::low_offset(k);
-    float* scales = reinterpret_cast<float*>(row + q16_row::scale_offset(k)) + chunk / q16_row::kGroup;
-    float* scaled_sums = reinterpret_cast<float*>(row + q16_row::scaled_sum_offset(k)) + chunk / q16_row::kGroup;
-    int32_t* sums = reinterpret_cast<int32_t*>(row + q16_row::sum16_offset(k)) + chunk / 16;
+    int8_t* low = planes == 2 ? high + quantized_row::low_offset(k) : nullptr;
+    float* scales =
+        reinterpret_cast<float*>(row + quantized_row::scale_offset(k, planes)) + chunk / quantized_row::kGroup;
+    float* scaled_sums =
+        reinterpret_cast<float*>(row + quantized_row::scaled_sum_offset(k, planes)) + chunk / quantized_row::kGroup;
+    int32_t* sums = reinterpret_cast<int32_t*>(row + quantized_row::sum16_offset(k, planes)) + chunk / 16;
 
-    for (uint32_t i = 0; i < q16_row::kChunk; i += q16_row::kGroup) {
+    const float max_code = static_cast<float>(quantized_row::max_code(planes));
+    for (uint32_t i = 0; i < quantized_row::kChunk; i += quantized_row::kGroup) {
         const uint32_t left = i < n ? n - i : 0;
         const f32x16 a = left >= 16 ? load(x + i) : load_partial(x + i, left);
         const f32x16 b = left >= 32 ? load(x + i + 16) : load_partial(x + i + 16, left > 16 ? left - 16 : 0);
         // As integers, magnitudes are ordered like floats, with NaN above infinity.
         const int32_t magnitude = reduce_max(max(as_i32(abs(a)), as_i32(abs(b))));
-        const float scale = __builtin_bit_cast(float, magnitude) / float{q16_row::kMaxCode};
+        const float scale = __builtin_bit_cast(float, magnitude) / max_code;
         const f32x16 divisor = set1(scale == 0.0f ? 1.0f : scale);
-        store_q16_codes(high + i, low + i, a, divisor);
-        store_q16_codes(high + i + 16, low + i + 16, b, divisor);
-        scales[i / q16_row::kGroup] = scale;
+        store_codes(high + i, low == nullptr ? low : low + i, a, divisor, max_code);
+        store_codes(high + i + 16, low == nullptr ? low : low + i + 16, b, divisor, max_code);
+        scales[i / quantized_row::kGroup] = scale;
     }
     const u8x64 ones = set1_u8(1);
     for (uint32_t i = 0; i < 2; ++i) {
-        const i32x16 upper = dot4<false>(zero_i32(), ones, load(high + 64 * i));
-        store_lane_sums(sums + 4 * i, dot4<false>(upper << 7, ones, load(low + 64 * i)));
+        i32x16 sum = dot4<false>(zero_i32(), ones, load(high + 64 * i));
+        if (low != nullptr) sum = dot4<false>(sum << 7, ones, load(low + 64 * i));
+        store_lane_sums(sums + 4 * i, sum);
     }
     for (uint32_t g = 0; g < 4; ++g) scaled_sums[g] = scales[g] * static_cast<float>(sums[2 * g] + sums[2 * g + 1]);
 }
 
 // x: f32 [k] -> row.
-inline void quantize_row(const float* x, uint32_t k, uint8_t* row) {
-    for (uint32_t chunk = 0; chunk < k; chunk += q16_row::kChunk) {
-        const uint32_t n = k - chunk < q16_row::kChunk ? k - chunk : q16_row::kChunk;
-        quantize_chunk(x + chunk, n, chunk, k, row);
+inline void quantize_row(const float* x, uint32_t k, uint32_t planes, uint8_t* row) {
+    for (uint32_t chunk = 0; chunk < k; chunk += quantized_row::kChunk) {
+        const uint32_t n = k - chunk < quantized_row::kChunk ? k - chunk : quantized_row::kChunk;
+        quantize_chunk(x + chunk, n, chunk, k, planes, row);
     }
 }
 

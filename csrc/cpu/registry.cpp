@@ -23,7 +23,7 @@ std::span<const Kernel> matmul_float_kernels();
 std::span<const Kernel> matvec_kernels();
 std::span<const Kernel> multiply_kernels();
 std::span<const Kernel> qkv_prepare_kernels();
-std::span<const Kernel> quantize_q16_kernels();
+std::span<const Kernel> quantize_kernels();
 std::span<const Kernel> rms_norm_kernels();
 std::span<const Kernel> root_mean_square_kernels();
 std::span<const Kernel> rope_kernels();
@@ -60,7 +60,7 @@ KernelTable kernels() {
         matvec_kernels(),
         multiply_kernels(),
         qkv_prepare_kernels(),
-        quantize_q16_kernels(),
+        quantize_kernels(),
         rms_norm_kernels(),
         root_mean_square_kernels(),
         rope_kernels(),

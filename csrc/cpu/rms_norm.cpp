@@ -1,5 +1,5 @@
 // rms_norm: out[r, i] = x[r, i] / sqrt(mean_i(x[r, i]^2) + eps) * (weight_offset + weight[i]), each of a row's groups
-// alone; rms_norm_q16 (one group) writes q16 rows (q16_row.h). One work item per row.
+// alone; rms_norm_quantize (one group) writes quantised rows (quantized_row.h). One work item per row.
 #include "../params/rms_norm.h"
 
 #include "kernel.h"
@@ -25,11 +25,11 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
     }
 }
 
-size_t scratch_q16(const KernelArgs& args) {
+size_t scratch_quantize(const KernelArgs& args) {
     return args.as<RmsNorm>().width * sizeof(float);
 }
 
-void run_q16(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratch) {
+void run_quantize(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratch) {
     const RmsNorm& params = args.as<RmsNorm>();
     const float* x = args.operand<const float>(rms_norm::x);
     const float* weight = args.operand<const float>(rms_norm::weight);
@@ -37,12 +37,13 @@ void run_q16(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* sc
     float* normed = reinterpret_cast<float*>(scratch);
     for (size_t row = begin; row < end; ++row) {
         rms_norm_row(x + row * params.width, weight, params.width, params.eps, params.weight_offset, normed);
-        quantize_row(normed, params.width, out + row * q16_row::row_bytes(params.width));
+        quantize_row(normed, params.width, params.planes,
+                     out + row * quantized_row::row_bytes(params.width, params.planes));
     }
 }
 
 constexpr Kernel kKernels[] = {{"rms_norm", &rms_norm::signature, items, nullptr, run},
-                               {"rms_norm_q16", &rms_norm::signature, items, scratch_q16, run_q16}};
+                               {"rms_norm_quantize", &rms_norm::signature, items, scratch_quantize, run_quantize}};
 
 }  // namespace
 

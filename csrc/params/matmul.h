@@ -1,6 +1,6 @@
 // matmul: out[r, j] = scale * sum_i(x[r, i] * weight[j, i]) + bias[j] + residual[r, j]
-// x: [rows, k], f32 for float weights and on Metal, else q16 rows (q16_row.h); weight: [n, k] in a weight format
-// (the kernel's suffix), rows contiguous; bias: f32 [n]; residual, out: f32 [rows, n] (may be the same memory).
+// x: [rows, k], f32 for float weights and on Metal, else quantised rows (quantized_row.h); weight: [n, k] in a weight
+// format (the kernel's suffix), rows contiguous; bias: f32 [n]; residual, out: f32 [rows, n] (may be the same memory).
 // `matvec_<format>` serves few rows, `matmul_<format>` many; on the CPU both sum in the same order, so their results
 // are equal. Metal sums f32 in orders of its own and has `matvec_rows_<format>` for 2 to 8 rows.
 //
@@ -23,6 +23,7 @@ struct Matmul {
     uint32_t k;
     uint32_t n;
     float scale;
+    uint32_t planes;
 };
 
 namespace matmul {
@@ -43,7 +44,8 @@ FERRULE_CONSTANT uint32_t kMatmulThreads = 128;
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"k", FieldType::u32, offsetof(Matmul, k)},
                                         {"n", FieldType::u32, offsetof(Matmul, n)},
-                                        {"scale", FieldType::f32, offsetof(Matmul, scale)}};
+                                        {"scale", FieldType::f32, offsetof(Matmul, scale)},
+                                        {"planes", FieldType::u32, offsetof(Matmul, planes)}};
 inline constexpr OperandInfo operands[] = {{"x", Access::read},
                                            {"weight", Access::read},
                                            {"bias", Access::read, true},

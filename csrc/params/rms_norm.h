@@ -12,6 +12,7 @@ struct RmsNorm {
     uint32_t groups;
     float eps;
     float weight_offset;
+    uint32_t planes;
 };
 
 namespace rms_norm {
@@ -23,7 +24,8 @@ enum Constant { has_weight };
 inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(RmsNorm, width)},
                                         {"groups", FieldType::u32, offsetof(RmsNorm, groups)},
                                         {"eps", FieldType::f32, offsetof(RmsNorm, eps)},
-                                        {"weight_offset", FieldType::f32, offsetof(RmsNorm, weight_offset)}};
+                                        {"weight_offset", FieldType::f32, offsetof(RmsNorm, weight_offset)},
+                                        {"planes", FieldType::u32, offsetof(RmsNorm, planes)}};
 inline constexpr OperandInfo operands[] = {{"x", Access::read}, {"weight", Access::read, true}, {"out", Access::write}};
 inline constexpr OpSignature signature{"rms_norm", sizeof(RmsNorm), fields, operands};
 

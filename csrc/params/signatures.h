@@ -21,7 +21,7 @@
 #include "matmul.h"
 #include "multiply.h"
 #include "qkv_prepare.h"
-#include "quantize_q16.h"
+#include "quantize.h"
 #include "rms_norm.h"
 #include "root_mean_square.h"
 #include "rope.h"
@@ -61,7 +61,7 @@ inline constexpr const OpSignature* kSignatures[] = {
     &matmul::signature,
     &multiply::signature,
     &qkv_prepare::signature,
-    &quantize_q16::signature,
+    &quantize::signature,
     &rms_norm::signature,
     &root_mean_square::signature,
     &rope::signature,

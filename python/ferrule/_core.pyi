@@ -20,8 +20,10 @@ def codebooks() -> dict[str, bytes]:
 
 CACHE_BLOCK: int = 64
 
-def q16_row_bytes(k: int) -> int:
-    """Bytes of a row of k activations quantised to int8."""
+def quantized_row_bytes(k: int, planes: int) -> int:
+    """
+    Bytes of a row of k quantised activations, their codes in so many planes.
+    """
 
 def targets() -> list[str]:
     """Names of the CPU targets that this processor can run, best first."""

@@ -27,8 +27,8 @@ Dim = int | str
 class Value:
     """The result of an op: `shape[0]` is a symbolic dimension, the others are numbers.
 
-    `dtype` is "f32" throughout a Graph; lowering adds "q16" values, each of whose rows is quantised in `parts` equal
-    parts.
+    `dtype` is "f32" throughout a Graph; lowering adds "q16" and "q8" values, each of whose rows is quantised in
+    `parts` equal parts.
     """
 
     shape: tuple[Dim, ...]

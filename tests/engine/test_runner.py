@@ -18,15 +18,17 @@ from ferrule.engine.step_inputs import Chunk
 from ferrule.errors import FerruleError, MemoryBudgetError
 
 TINY = ["gemma3_text", "mixtral", "deepseek_v3", "qwen3_next"]  # windows, experts, latents, states
-MODELS = [*TINY, *(package.name for package in packages.PACKAGES)]
+MODELS = [*((name, 16) for name in TINY), *((package.name, bits) for package in packages.PACKAGES for bits in (16, 8))]
 LENGTHS = [3, 1, 70, 17, 20, 65, 9, 30, 2, 33, 5, 12, 7, 1, 24, 12]
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=MODELS, ids=lambda param: f"{param[0]}-{param[1]}bits")
 def model(request: pytest.FixtureRequest, tiny_model: Callable[..., Path]) -> Iterator[ferrule.Model]:
     """Float weights with an f32 cache, quantised ones with an f16 cache."""
-    package = next((p for p in packages.PACKAGES if p.name == request.param), None)
-    with ferrule.load(package.path(progress=False) if package else tiny_model(request.param), threads=2) as model:
+    name, bits = request.param
+    package = next((p for p in packages.PACKAGES if p.name == name), None)
+    path = package.path(progress=False) if package else tiny_model(name)
+    with ferrule.load(path, threads=2, activation_bits=bits) as model:
         yield model
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from kernel_testing import EPSILON, Runner
-from q16_rows import Q16Rows, row_bytes
+from quantized_rows import QuantizedRows, row_bytes
 
 # In the order of their numbers.
 ACTIVATIONS = ["silu", "gelu_tanh", "gelu_erf", "relu", "relu2", "sigmoid", "identity"]
@@ -67,26 +67,28 @@ def test_activation(runner: Runner, shape: tuple[int, int], activation: str) -> 
 def test_gated_activation(runner: Runner, shape: tuple[int, int], activation: str) -> None:
     gate = inputs(shape)
     up = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
-    params = {"width": shape[1], "activation": ACTIVATIONS.index(activation), "parts": 1}
+    params = {"width": shape[1], "activation": ACTIVATIONS.index(activation), "parts": 1, "planes": 0}
     out = runner.run("gated_activation", {"gate": gate, "up": up}, params, shape[0], shape)
     expected, bound = reference(gate, activation)
     expected *= up
     assert (np.abs(out - expected) <= bound * np.abs(up) + EPSILON * np.abs(expected)).all()
 
 
-@pytest.mark.parametrize("activation", ["silu", "gelu_tanh"])
+@pytest.mark.parametrize(("activation", "planes"), [("silu", 2), ("gelu_tanh", 2), ("silu", 1)])
 @pytest.mark.parametrize(("shape", "parts"), [*((shape, 1) for shape in SHAPES), ((3, 300), 1), ((2, 400), 2)], ids=str)
-def test_gated_activation_q16(runner: Runner, shape: tuple[int, int], parts: int, activation: str) -> None:
+def test_gated_activation_quantize(
+    runner: Runner, shape: tuple[int, int], parts: int, activation: str, planes: int
+) -> None:
     rows, width = shape
     gate = np.clip(inputs(shape), -20, 20)
     gate[-1, 32:64] = 0  # a group of zeros
     up = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
-    params = {"width": width, "activation": ACTIVATIONS.index(activation), "parts": parts}
+    params = {"width": width, "activation": ACTIVATIONS.index(activation), "parts": parts, "planes": planes}
     operands = {"gate": gate, "up": up}
     unquantised = runner.run("gated_activation", operands, params, rows, (rows * parts, width // parts))
-    size = row_bytes(width // parts)
-    out = runner.run("gated_activation_q16", operands, params, rows, {"out": ((rows * parts, size), np.uint8)})
-    np.testing.assert_array_equal(out, Q16Rows.quantize(unquantised).to_bytes())
+    size = row_bytes(width // parts, planes)
+    out = runner.run("gated_activation_quantize", operands, params, rows, {"out": ((rows * parts, size), np.uint8)})
+    np.testing.assert_array_equal(out, QuantizedRows.quantize(unquantised, planes).to_bytes())
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from kernel_testing import EPSILON, Runner
 from numpy.typing import NDArray
-from q16_rows import Q16Rows
+from quantized_rows import QuantizedRows
 from weights import FLOATS, make_matrix
 
 from ferrule.formats import FORMATS
@@ -25,11 +25,12 @@ class Case:
     routed: bool = True
     weighted: bool = False
     bias: bool = False
+    planes: int = 2  # of quantised activations
 
     def __str__(self) -> str:
         flags = [name for name in ("per_slot", "weighted", "bias") if getattr(self, name)]
         routed = f"{self.slots}of{self.experts}" if self.routed else f"each-of-{self.experts}"
-        return "-".join([f"{self.rows}x{routed}", f"{self.n}x{self.k}", *flags])
+        return "-".join([f"{self.rows}x{routed}", f"{self.n}x{self.k}", *flags, f"planes{self.planes}"])
 
 
 CASES = [
@@ -40,6 +41,7 @@ CASES = [
     Case(40, 6, 2, 35, 256, weighted=True, bias=True),
     Case(70, 3, 3, 17, 256, per_slot=True, weighted=True),
     Case(2, 5, 5, 18, 256, per_slot=True, routed=False),
+    Case(40, 6, 2, 35, 256, planes=1),
 ]
 FLOAT_ONLY = [Case(2, 3, 2, 5, 7), Case(9, 2, 1, 16, 100)]
 ALL = [
@@ -62,8 +64,9 @@ def test_expert_linear(runner: Runner, name: str, case: Case) -> None:
     matrices = [make_matrix(name, case.n, case.k, rng) for _ in range(case.experts)]
     ids, weights = choose(case, rng)
     activations = rng.standard_normal((case.rows * (case.slots if case.per_slot else 1), case.k), np.float32)
-    q16 = Q16Rows.quantize(activations)
-    x, values = (activations, activations.astype(np.float64)) if name in FLOATS else (q16.to_bytes(), q16.values())
+    quantized = QuantizedRows.quantize(activations, case.planes)
+    planes = 0 if name in FLOATS else case.planes
+    x, values = (quantized.to_bytes(), quantized.values()) if planes else (activations, activations.astype(np.float64))
     bias = rng.standard_normal((case.experts, case.n), np.float32) if case.bias else None
 
     # Matrices lie in any order, with gaps; those of experts that nobody chose are not there at all.
@@ -77,7 +80,7 @@ def test_expert_linear(runner: Runner, name: str, case: Case) -> None:
     offsets = np.array([places.get(e, 2**60) for e in range(case.experts)], np.int64)
 
     params = {"k": case.k, "n": case.n, "experts": case.experts, "slots": case.slots}
-    params |= {"x_slots": case.slots if case.per_slot else 1, "weighted": case.weighted}
+    params |= {"x_slots": case.slots if case.per_slot else 1, "weighted": case.weighted, "planes": planes}
     routes = np.concatenate([ids.astype(np.float32), weights], axis=1) if case.routed else None
     operands = {"x": x, "routes": routes, "weight": memory, "offsets": offsets, "bias": bias}
     shape = (case.rows, case.slots, case.n)
@@ -89,7 +92,7 @@ def test_expert_linear(runner: Runner, name: str, case: Case) -> None:
         parts = rows * case.slots + slots if case.per_slot else rows
         factor = weights[rows, slots, None] if case.weighted else np.ones((len(rows), 1), np.float32)
         alone = {"x": x[parts], "weight": matrices[e].data, "bias": None if bias is None else bias[e]}
-        matmul = {"k": case.k, "n": case.n, "scale": 1.0}
+        matmul = {"k": case.k, "n": case.n, "scale": 1.0, "planes": planes}
         same = runner.run(f"matvec_{name.lower()}", alone, matmul, len(parts), (len(parts), case.n))
         np.testing.assert_array_equal(out[rows, slots], same * factor)
 

@@ -1,11 +1,11 @@
-"""layer_norm against NumPy float64; layer_norm_q16 against its result, quantised in NumPy."""
+"""layer_norm against NumPy float64; layer_norm_quantize against its result, quantised in NumPy."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from kernel_testing import EPSILON, Runner
-from q16_rows import Q16Rows, row_bytes
+from quantized_rows import QuantizedRows, row_bytes
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def arguments(case: Case) -> tuple[dict[str, np.ndarray | None], dict[str, float
     x = (case.mean + rng.standard_normal((case.rows, case.groups, case.width))).astype(np.float32)
     weight = rng.standard_normal(case.width).astype(np.float32) if case.weight else None
     bias = rng.standard_normal(case.width).astype(np.float32) if case.bias else None
-    params = {"width": case.width, "groups": case.groups, "eps": EPS, "weight_offset": case.offset}
+    params = {"width": case.width, "groups": case.groups, "eps": EPS, "weight_offset": case.offset, "planes": 0}
     return {"x": x, "weight": weight, "bias": bias}, params
 
 
@@ -66,10 +66,13 @@ def test_layer_norm(runner: Runner, case: Case) -> None:
     assert (np.abs(out - expected) <= bound + 2 * EPSILON * np.abs(bias) + EPSILON * np.abs(expected)).all()
 
 
+@pytest.mark.parametrize("planes", [1, 2])
 @pytest.mark.parametrize("case", [case for case in CASES if case.groups == 1], ids=str)
-def test_layer_norm_q16(runner: Runner, case: Case) -> None:
+def test_layer_norm_quantize(runner: Runner, case: Case, planes: int) -> None:
     operands, params = arguments(case)
     normed = runner.run("layer_norm", operands, params, case.rows, (case.rows, case.width))
-    shape = (case.rows, row_bytes(case.width))
-    out = runner.run("layer_norm_q16", operands, params, case.rows, {"out": (shape, np.uint8)})
-    np.testing.assert_array_equal(out, Q16Rows.quantize(normed).to_bytes())
+    shape = (case.rows, row_bytes(case.width, planes))
+    out = runner.run(
+        "layer_norm_quantize", operands, params | {"planes": planes}, case.rows, {"out": (shape, np.uint8)}
+    )
+    np.testing.assert_array_equal(out, QuantizedRows.quantize(normed, planes).to_bytes())

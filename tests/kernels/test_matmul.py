@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from kernel_testing import EPSILON, Runner
 from numpy.typing import NDArray
-from q16_rows import Q16Rows
+from quantized_rows import QuantizedRows
 from weights import FLOATS, QUANTIZABLE, QUANTIZED, Matrix, make_matrix
 
 from ferrule.formats import FORMATS
@@ -22,10 +22,11 @@ class Case:
     bias: bool = False
     residual: bool = False
     scale: float = 1.0
+    planes: int = 2  # of quantised activations
 
     def __str__(self) -> str:
         extras = "".join(f"-{name}" for name in ("bias", "residual") if getattr(self, name))
-        return f"{self.rows}x{self.n}x{self.k}{extras}-scale{self.scale:g}"
+        return f"{self.rows}x{self.n}x{self.k}{extras}-scale{self.scale:g}-planes{self.planes}"
 
 
 SHORT_BLOCKS = [
@@ -37,6 +38,8 @@ SHORT_BLOCKS = [
     Case(8, 20, 192, scale=-2.0),
     Case(9, 5, 128),
     Case(33, 35, 320, bias=True, residual=True),
+    Case(5, 18, 576, planes=1),
+    Case(17, 5, 192, bias=True, planes=1),
 ]
 LONG_BLOCKS = [
     Case(1, 1, 256),
@@ -44,6 +47,8 @@ LONG_BLOCKS = [
     Case(3, 16, 768, bias=True, residual=True, scale=0.3),
     Case(9, 5, 1024),
     Case(33, 35, 256, residual=True),
+    Case(1, 6, 256, planes=1),
+    Case(13, 18, 768, planes=1),
 ]
 ODD_ROWS = [Case(1, 18, 32), Case(4, 6, 96, bias=True), Case(9, 6, 224)]  # not for NVFP4, whose blocks have 64
 FLOAT_ONLY = [Case(1, 9, 1), Case(2, 5, 7), Case(7, 11, 100, residual=True), Case(13, 33, 16)]
@@ -73,11 +78,19 @@ class Problem:
         rng = np.random.default_rng([FORMATS[name].ggml_type, case.rows, case.n, case.k])
         matrix = make_matrix(name, case.n, case.k, rng, quantized=quantized)
         activations = rng.standard_normal((case.rows, case.k), np.float32)
-        q16 = Q16Rows.quantize(activations)
-        x, values = (activations, activations.astype(np.float64)) if name in FLOATS else (q16.to_bytes(), q16.values())
+        if name in FLOATS:
+            x, values = activations, activations.astype(np.float64)
+        else:
+            quantized = QuantizedRows.quantize(activations, case.planes)
+            x, values = quantized.to_bytes(), quantized.values()
         bias = rng.standard_normal(case.n, np.float32) if case.bias else None
         residual = rng.standard_normal((case.rows, case.n), np.float32) if case.residual else None
         return cls(name, case, x, values, matrix, bias, residual)
+
+    @property
+    def params(self) -> dict[str, float]:
+        planes = 0 if self.name in FLOATS else self.case.planes
+        return {"k": self.case.k, "n": self.case.n, "scale": self.case.scale, "planes": planes}
 
     def run(self, runner: Runner, kernel: str, rows: slice = slice(None)) -> NDArray[np.float32]:
         case = self.case
@@ -87,7 +100,7 @@ class Problem:
         out: NDArray[np.float32] = runner.run(
             f"{kernel}_{self.name.lower()}",
             operands,
-            {"k": case.k, "n": case.n, "scale": case.scale},
+            self.params,
             n_rows,
             (n_rows, case.n),
             misalign={"weight": FORMATS[self.name].block_bytes if self.name in FLOATS else 1},
@@ -150,7 +163,7 @@ def test_the_result_may_replace_the_residual(runner: Runner, name: str, kernel: 
     out = runner.run(
         f"{kernel}_{name.lower()}",
         {"x": problem.x, "weight": problem.matrix.data, "residual": problem.residual},
-        {"k": 256, "n": 21, "scale": 1.0},
+        problem.params,
         3,
         problem.residual.shape,
         alias={"out": "residual"},
@@ -164,9 +177,9 @@ def test_nan_activations_stay_in_their_row(runner: Runner, name: str, kernel: st
     case = Case(3, 18, 512)
     problem = Problem.make(name, case)
     expected = problem.run(runner, kernel)
-    q16 = Q16Rows.from_bytes(problem.x.copy(), case.k)
-    q16.scale[1, 5] = q16.scaled_sum[1, 5] = np.nan
-    problem.x[:] = q16.to_bytes()
+    x = QuantizedRows.from_bytes(problem.x.copy(), case.k, case.planes)
+    x.scale[1, 5] = x.scaled_sum[1, 5] = np.nan
+    problem.x[:] = x.to_bytes()
     out = problem.run(runner, kernel)
     assert np.isnan(out[1]).all()
     np.testing.assert_array_equal(out[[0, 2]], expected[[0, 2]])

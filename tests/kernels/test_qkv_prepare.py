@@ -85,7 +85,7 @@ def test_qkv_prepare(runner: Runner, case: Case, dtype: type) -> None:
     def norm(x: np.ndarray, name: str, weight: np.ndarray | None) -> np.ndarray:
         if name not in case.norms:
             return x
-        params = {"width": x.shape[2], "groups": x.shape[1], **norm_params}
+        params = {"width": x.shape[2], "groups": x.shape[1], "planes": 0, **norm_params}
         return np.asarray(runner.run("rms_norm", {"x": x, "weight": weight}, params, rows, x.shape))
 
     def rope(x: np.ndarray) -> np.ndarray:

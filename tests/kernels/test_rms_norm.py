@@ -1,11 +1,11 @@
-"""rms_norm against NumPy float64; rms_norm_q16 against its result, quantised in NumPy."""
+"""rms_norm against NumPy float64; rms_norm_quantize against its result, quantised in NumPy."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from kernel_testing import EPSILON, Runner
-from q16_rows import Q16Rows, row_bytes
+from quantized_rows import QuantizedRows, row_bytes
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def arguments(case: Case) -> tuple[dict[str, np.ndarray | None], dict[str, float
     rng = np.random.default_rng(case.width)
     x = (case.scale * rng.standard_normal((case.rows, case.groups, case.width))).astype(np.float32)
     weight = rng.standard_normal(case.width).astype(np.float32) if case.weight else None
-    params = {"width": case.width, "groups": case.groups, "eps": EPS, "weight_offset": case.offset}
+    params = {"width": case.width, "groups": case.groups, "eps": EPS, "weight_offset": case.offset, "planes": 0}
     return {"x": x, "weight": weight}, params, case.rows
 
 
@@ -64,10 +64,11 @@ def test_rms_norm(runner: Runner, case: Case) -> None:
     assert (np.abs(out - expected) <= bound).all()
 
 
+@pytest.mark.parametrize("planes", [1, 2])
 @pytest.mark.parametrize("case", [case for case in CASES if case.groups == 1], ids=str)
-def test_rms_norm_q16(runner: Runner, case: Case) -> None:
+def test_rms_norm_quantize(runner: Runner, case: Case, planes: int) -> None:
     operands, params, rows = arguments(case)
     normed = runner.run("rms_norm", operands, params, rows, (rows, case.width))
-    shape = (rows, row_bytes(case.width))
-    out = runner.run("rms_norm_q16", operands, params, rows, {"out": (shape, np.uint8)})
-    np.testing.assert_array_equal(out, Q16Rows.quantize(normed).to_bytes())
+    shape = (rows, row_bytes(case.width, planes))
+    out = runner.run("rms_norm_quantize", operands, params | {"planes": planes}, rows, {"out": (shape, np.uint8)})
+    np.testing.assert_array_equal(out, QuantizedRows.quantize(normed, planes).to_bytes())

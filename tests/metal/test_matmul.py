@@ -75,7 +75,7 @@ def test_product(runner: MetalRunner, kernel: str, name: str, case: Case) -> Non
     out = runner.run(
         f"{kernel}_{name.lower()}",
         {"x": x, "weight": matrix.data, "bias": bias, "residual": residual},
-        {"k": case.k, "n": case.n, "scale": case.scale},
+        {"k": case.k, "n": case.n, "scale": case.scale, "planes": 0},
         case.rows,
         (case.rows, case.n),
         misalign={"weight": max(2, FORMATS[name].block_bytes if name in FLOATS else 2)},
@@ -108,7 +108,7 @@ def test_the_result_may_replace_the_residual(runner: MetalRunner, kernel: str, n
     matrix = make_matrix(name, 21, 256, rng)
     x, residual = rng.standard_normal((1, 256), np.float32), rng.standard_normal((1, 21), np.float32)
     operands = {"x": x, "weight": matrix.data, "residual": residual}
-    params = {"k": 256, "n": 21, "scale": 1.0}
+    params = {"k": 256, "n": 21, "scale": 1.0, "planes": 0}
     expected = runner.run(f"{kernel}_{name.lower()}", operands, params, 1, (1, 21))
     out = runner.run(f"{kernel}_{name.lower()}", operands, params, 1, (1, 21), alias={"out": "residual"})
     np.testing.assert_array_equal(out, expected)

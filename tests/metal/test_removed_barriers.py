@@ -24,14 +24,14 @@ BARRIER = re.compile(r"^ *(?:metal::)?(?:threadgroup|simdgroup)_barrier\(.*\);$"
 
 
 def run_layer_norm(runner: MetalRunner) -> None:
-    params = {"width": 640, "groups": 1, "eps": 1e-6, "weight_offset": 0.0}
+    params = {"width": 640, "groups": 1, "eps": 1e-6, "weight_offset": 0.0, "planes": 0}
     runner.run("layer_norm", {"x": np.ones((1, 640), np.float32)}, params, 1, (1, 640))
 
 
 def run_matmul(runner: MetalRunner) -> None:
     matrix = make_matrix("Q4_0", 70, 64, np.random.default_rng(0))
     operands = {"x": np.ones((33, 64), np.float32), "weight": matrix.data}
-    runner.run("matmul_q4_0", operands, {"k": 64, "n": 70, "scale": 1.0}, 33, (33, 70))
+    runner.run("matmul_q4_0", operands, {"k": 64, "n": 70, "scale": 1.0, "planes": 0}, 33, (33, 70))
 
 
 def run_attention(runner: MetalRunner) -> None:

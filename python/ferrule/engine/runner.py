@@ -38,12 +38,20 @@ class Runner:
         self._lock = threading.Lock()
         self._closed = False
 
-    def forward(self, chunks: Seq[Chunk], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+    def forward(
+        self,
+        chunks: Seq[Chunk],
+        out: NDArray[np.float32] | None = None,
+        *,
+        times: list[tuple[Launch, int]] | None = None,
+    ) -> NDArray[np.float32]:
         """Appends every chunk to its sequence and returns the wanted logits [rows, vocabulary], in order.
 
-        `out` receives them where given. At most `max_tokens` tokens in all. The bits of a sequence's logits do not
-        depend on what else is in the step. Raises FerruleError after `close`, MemoryBudgetError when the cache is full,
-        DeviceError when the GPU fails.
+        At most `max_tokens` tokens in all. `out` receives the logits where given, `times` every launch with its
+        nanoseconds: launches then wait for one another. The bits of a sequence's logits do not depend on what else is
+        in the step.
+
+        Raises FerruleError after `close`, MemoryBudgetError when the cache is full, DeviceError when the GPU fails.
         """
         with self._lock:
             if self._closed:
@@ -55,7 +63,11 @@ class Runner:
             if out is None:
                 out = np.empty((step.rows, self.vocabulary), np.float32)
             arrays = [step.arrays[i.name] for i in plan.inputs]
-            program.run(step.tokens, step.rows, step.sequences, arrays, [out])
+            if times is None:
+                program.run(step.tokens, step.rows, step.sequences, arrays, [out])
+            else:
+                nanoseconds = program.profile(step.tokens, step.rows, step.sequences, arrays, [out])
+                times.extend(zip(plan.launches, nanoseconds, strict=True))
             if self.target.backend == "metal" and np.isnan(out.max(initial=0)):
                 raise DeviceError("the GPU computed logits that are not numbers", hint='Use device="cpu"')
             for chunk in chunks:

@@ -29,7 +29,7 @@ def lower(
     logits = logits or target.row_class(1)
     ops = fusions.absorb_latents(graph.ops)
     if target.backend == "cpu":
-        ops = fusions.quantize_inputs(ops)
+        ops = fusions.quantize_inputs(ops, target.activation_bits)
     if fuse:
         for fusion in fusions.CPU_FUSIONS if target.backend == "cpu" else fusions.METAL_FUSIONS:
             ops = fusion(ops)

@@ -15,6 +15,7 @@ import numpy as np
 from .. import _core
 from ..errors import UnsupportedOp
 from ..graph import ROWS, CacheLayer, Experts, Op, Operand, StateLayer, Value, Weight
+from .layout import planes
 from .metal import LIMITS
 from .plan import Launch
 from .targets import RowClass, Target
@@ -58,7 +59,7 @@ def _take_columns(op: Op) -> Params:
 def _rms_norm(op: Op) -> Params:
     groups = op.attributes["groups"]
     width = _out(op).width // groups
-    return {"width": width, **op.attributes}
+    return {"width": width, "planes": planes(_out(op)), **op.attributes}
 
 
 def _rope_table(op: Op) -> Params:
@@ -122,7 +123,15 @@ def _expert_linear(op: Op) -> Params:
     assert isinstance(weight, Experts)
     experts, n, k = weight.shape
     weighted = op.attributes["weighted"]
-    return {"k": k, "n": n, "experts": experts, "slots": slots, "x_slots": x.width // k, "weighted": weighted}
+    return {
+        "k": k,
+        "n": n,
+        "experts": experts,
+        "slots": slots,
+        "x_slots": x.width // k,
+        "weighted": weighted,
+        "planes": planes(x),
+    }
 
 
 def _expert_sum(op: Op) -> Params:
@@ -130,13 +139,14 @@ def _expert_sum(op: Op) -> Params:
 
 
 def _linear(op: Op) -> Params:
-    n, k = _weight(op, "weight").shape
-    return {"k": k, "n": n, "scale": 1.0}
+    (n, k), x = _weight(op, "weight").shape, op.operands["x"]
+    assert isinstance(x, Value)
+    return {"k": k, "n": n, "scale": 1.0, "planes": planes(x)}
 
 
-def _quantize_q16(op: Op) -> Params:
+def _quantize(op: Op) -> Params:
     parts = _out(op).parts
-    return {"k": _out(op).width // parts, "parts": parts}
+    return {"k": _out(op).width // parts, "parts": parts, "planes": planes(_out(op))}
 
 
 def _embedding(op: Op) -> Params:
@@ -163,16 +173,17 @@ def _qkv_prepare(op: Op) -> Params:
 
 
 def _activation(op: Op) -> Params:
-    return {**_width(op), "parts": _out(op).parts, "activation": _core.activations()[op.attributes["activation"]]}
+    activation = _core.activations()[op.attributes["activation"]]
+    return {**_width(op), "parts": _out(op).parts, "activation": activation, "planes": planes(_out(op))}
 
 
 TABLE: Mapping[str, Row] = {
     "embedding": Row("embedding", "embedding_{format}", _embedding),
     "rms_norm": Row("rms_norm", "rms_norm", _rms_norm),
-    "rms_norm_q16": Row("rms_norm", "rms_norm_q16", _rms_norm),
+    "rms_norm_quantize": Row("rms_norm", "rms_norm_quantize", _rms_norm),
     "layer_norm": Row("layer_norm", "layer_norm", _rms_norm),
-    "layer_norm_q16": Row("layer_norm", "layer_norm_q16", _rms_norm),
-    "quantize_q16": Row("quantize_q16", "quantize_q16", _quantize_q16),
+    "layer_norm_quantize": Row("layer_norm", "layer_norm_quantize", _rms_norm),
+    "quantize": Row("quantize", "quantize", _quantize),
     "linear": Row("matmul", "{mat}_{format}", _linear),
     "route": Row("route", "route", _route),
     "expert_linear": Row("expert_linear", "expert_linear_{format}", _expert_linear),
@@ -195,7 +206,7 @@ TABLE: Mapping[str, Row] = {
     "attention_merge": Row("attention_merge", "attention_merge", lambda op: op.attributes),
     "activation": Row("activation", "activation", _activation),
     "gated_activation": Row("gated_activation", "gated_activation", _activation),
-    "gated_activation_q16": Row("gated_activation", "gated_activation_q16", _activation),
+    "gated_activation_quantize": Row("gated_activation", "gated_activation_quantize", _activation),
     "clamped_swiglu": Row("clamped_swiglu", "clamped_swiglu", _elementwise),
     "xielu": Row("xielu", "xielu", _elementwise),
     "keep_outliers": Row("keep_outliers", "keep_outliers", _elementwise),

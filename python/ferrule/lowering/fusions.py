@@ -38,8 +38,8 @@ def absorb_latents(ops: Ops) -> Ops:
     return out
 
 
-def quantize_inputs(ops: Ops) -> Ops:
-    """A product with quantised weights reads q16 rows: one `quantize_q16` per input value and division into parts."""
+def quantize_inputs(ops: Ops, bits: int) -> Ops:
+    """A product with quantised weights reads quantised rows: one `quantize` per input value and division into parts."""
     quantized: dict[tuple[Value, int], Value] = {}
     out: Ops = []
     for op in ops:
@@ -49,22 +49,22 @@ def quantize_inputs(ops: Ops) -> Ops:
             x = _value(op, "x")
             key = x, x.width // weight.shape[-1]
             if key not in quantized:
-                quantized[key] = Value(x.shape, "quantize_q16", "q16", key[1])
-                out.append(Op("quantize_q16", {"x": x}, {}, quantized[key], op.stage, op.layer))
+                quantized[key] = Value(x.shape, "quantize", f"q{bits}", key[1])
+                out.append(Op("quantize", {"x": x}, {}, quantized[key], op.stage, op.layer))
             op = replace(op, operands={**op.operands, "x": quantized[key]})
         out.append(op)
     return out
 
 
 def quantize_in_producer(ops: Ops) -> Ops:
-    """A norm or gated_activation whose only reader is a quantize_q16 writes q16 rows itself."""
+    """A norm or gated_activation whose only reader is a quantize writes quantised rows itself."""
     users, removed, out = _users(ops), set(), []
     for op in ops:
         readers = users[op.out] if op.out else []
         whole = op.kind in ("rms_norm", "layer_norm") and op.attributes["groups"] == 1
-        if [r.kind for r in readers] == ["quantize_q16"] and (whole or op.kind == "gated_activation"):
+        if [r.kind for r in readers] == ["quantize"] and (whole or op.kind == "gated_activation"):
             removed.add(readers[0])
-            op = replace(op, kind=op.kind + "_q16", out=readers[0].out)
+            op = replace(op, kind=op.kind + "_quantize", out=readers[0].out)
         if op not in removed:
             out.append(op)
     return out

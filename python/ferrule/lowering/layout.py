@@ -11,10 +11,15 @@ from .plan import Launch
 ALIGNMENT = 64
 
 
+def planes(value: Value) -> int:
+    """Planes of bytes that a quantised value's codes lie in (`csrc/params/quantized_row.h`), 0 for f32."""
+    return {"f32": 0, "q8": 1, "q16": 2}[value.dtype]
+
+
 def row_bytes(value: Value) -> int:
     """Bytes of one row of a value."""
-    if value.dtype == "q16":
-        return value.parts * _core.q16_row_bytes(value.width // value.parts)
+    if planes(value):
+        return value.parts * _core.quantized_row_bytes(value.width // value.parts, planes(value))
     return 4 * value.width
 
 

@@ -13,7 +13,8 @@ from ..graph import CacheLayer, StateLayer, Value, Weight
 from .layout import row_bytes
 from .plan import Launch, Plan
 
-SHAPES = {"k", "n", "width", "kv_heads", "head_dim", "v_head_dim"}  # parameters that the shape column shows
+# Parameters that the columns of shape and dtype show.
+SHOWN = {"k", "n", "width", "kv_heads", "head_dim", "v_head_dim", "planes"}
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def _entry(plan: Plan, launch: Launch, rows: int) -> Entry:
         assert isinstance(out, Value)
         dtype, shape = out.dtype, str(out.width)
     neutral = {"scale": 1, "groups": 1, "parts": 1}
-    shown = {k: v for k, v in launch.params.items() if k not in SHAPES and v != neutral.get(k, 0)}
+    shown = {k: v for k, v in launch.params.items() if k not in SHOWN and v != neutral.get(k, 0)}
     params = " ".join(f"{k}={v:g}" for k, v in shown.items())
     exists = launch.kernel in plan.target.kernels
     moved = sum(_bytes(launch, name, operand, n, plan.kv_dtype) for name, operand in launch.operands.items())

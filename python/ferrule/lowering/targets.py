@@ -14,12 +14,16 @@ RowClass = Literal["one_row", "few_rows", "many_rows"]
 
 @dataclass(frozen=True)
 class Target:
-    """A kind of processor, the largest row count of its `few_rows` class, and the kernels that exist for it."""
+    """A kind of processor, the largest row count of its `few_rows` class, and the kernels that exist for it.
+
+    `activation_bits`: 16 or 8, what a CPU quantises activations to before products with quantised weights.
+    """
 
     name: str
     backend: Literal["cpu", "metal"]
     few_rows: int
     kernels: frozenset[str]
+    activation_bits: int = 16
 
     def row_class(self, rows: int) -> RowClass:
         """The class whose plans serve so many rows. Only Metal has kernels for a single one."""
@@ -37,12 +41,12 @@ FEW_ROWS = 8
 MANY_ROWS = 512  # tokens of one step of the many_rows class; longer prompts are cut into such chunks
 
 
-def cpu_target(name: str | None = None) -> Target:
+def cpu_target(name: str | None = None, *, activation_bits: int = 16) -> Target:
     """The named CPU target, or the best one that this machine runs. Raises DeviceError for an unknown name."""
     name = name or _core.targets()[0]
     if name not in _core.all_targets():
         raise _unknown(name, _core.all_targets())
-    return Target(name, "cpu", FEW_ROWS, frozenset(_core.kernels(name)))
+    return Target(name, "cpu", FEW_ROWS, frozenset(_core.kernels(name)), activation_bits)
 
 
 def metal_target(name: str | None = None) -> Target:

@@ -1,4 +1,4 @@
-"""Rows of activations quantised to 16 bits in two planes of bytes (csrc/params/q16_row.h), in NumPy."""
+"""Rows of activations quantised to 8 or 16 bits, in planes of bytes (csrc/params/quantized_row.h), in NumPy."""
 
 from __future__ import annotations
 
@@ -8,63 +8,67 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_CODE = 127 * 128 + 63
+MAX_CODES = {1: 127, 2: 127 * 128 + 63}  # by number of planes
 
 
 def padded(k: int) -> int:
     return -(-k // 128) * 128
 
 
-def row_bytes(k: int) -> int:
-    return 2 * padded(k) + padded(k) // 32 * 8 + padded(k) // 16 * 4
+def row_bytes(k: int, planes: int) -> int:
+    return planes * padded(k) + padded(k) // 32 * 8 + padded(k) // 16 * 4
 
 
 @dataclass(frozen=True, eq=False)
-class Q16Rows:
+class QuantizedRows:
     """codes: int16 [rows, padded k]; scale, scaled_sum: float32 [rows, padded k / 32]; sum16: int32, per 16 codes."""
 
     k: int
+    planes: int
     codes: NDArray[np.int16]
     scale: NDArray[np.float32]
     scaled_sum: NDArray[np.float32]
     sum16: NDArray[np.int32]
 
     @classmethod
-    def quantize(cls, x: NDArray[np.float32]) -> Q16Rows:
-        """Each group of 32 values, divided by its largest magnitude / MAX_CODE and rounded to nearest, ties to even."""
+    def quantize(cls, x: NDArray[np.float32], planes: int) -> QuantizedRows:
+        """Each group of 32 values, divided by its largest magnitude / max_code and rounded to nearest, ties to even."""
+        max_code = MAX_CODES[planes]
         rows, k = x.shape
         values = np.zeros((rows, padded(k)), np.float32)
         values[:, :k] = x
         groups = values.reshape(rows, -1, 32)
-        scale = np.abs(groups).max(axis=2) / np.float32(MAX_CODE)
+        scale = np.abs(groups).max(axis=2) / np.float32(max_code)
         divisor = np.where(scale == 0, np.float32(1), scale)[..., None]
-        codes = np.clip(np.rint(groups / divisor), -MAX_CODE, MAX_CODE).astype(np.int16).reshape(rows, -1)
+        codes = np.clip(np.rint(groups / divisor), -max_code, max_code).astype(np.int16).reshape(rows, -1)
         sum16 = codes.reshape(rows, -1, 16).sum(axis=2, dtype=np.int32)
         scaled_sum = scale * sum16.reshape(rows, -1, 2).sum(axis=2).astype(np.float32)
-        return cls(k, codes, scale, scaled_sum, sum16)
+        return cls(k, planes, codes, scale, scaled_sum, sum16)
 
     @classmethod
-    def from_bytes(cls, data: NDArray[np.uint8], k: int) -> Q16Rows:
+    def from_bytes(cls, data: NDArray[np.uint8], k: int, planes: int) -> QuantizedRows:
         n, rows = padded(k), len(data)
 
         def part(begin: int, end: int, dtype: Any) -> NDArray[Any]:
             return np.ascontiguousarray(data[:, begin:end]).view(dtype).reshape(rows, -1)
 
-        ends = [2 * n, 2 * n + n // 8, 2 * n + n // 4, 2 * n + n // 2]
-        high, low = part(0, n, np.int8).astype(np.int16), part(n, ends[0], np.int8)
+        end = planes * n
+        ends = [end, end + n // 8, end + n // 4, end + n // 2]
+        codes = part(0, n, np.int8).astype(np.int16)
         return cls(
             k,
-            128 * high + low,
+            planes,
+            codes if planes == 1 else 128 * codes + part(n, end, np.int8),
             part(ends[0], ends[1], np.float32),
             part(ends[1], ends[2], np.float32),
             part(ends[2], ends[3], np.int32),
         )
 
     def to_bytes(self) -> NDArray[np.uint8]:
-        """uint8 [rows, row_bytes(k)]."""
-        high = (self.codes + 64) >> 7
+        """uint8 [rows, row_bytes(k, planes)]."""
+        high = (self.codes + 64) >> 7 if self.planes == 2 else self.codes
         planes = (high.astype(np.int8), (self.codes - 128 * high).astype(np.int8))
-        parts = (*planes, self.scale, self.scaled_sum, self.sum16)
+        parts = (*planes[: self.planes], self.scale, self.scaled_sum, self.sum16)
         return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in parts], axis=1)
 
     def values(self) -> NDArray[np.float64]:
