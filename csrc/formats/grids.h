@@ -4,12 +4,12 @@
 
 namespace ferrule::formats {
 
+#ifndef __METAL_VERSION__
 template <class Entry, uint32_t count>
 struct Grid {
     Entry entries[count];
 };
 
-#ifndef __METAL_VERSION__
 extern const Grid<uint64_t, 256> kIq2XxsGrid;  // of 8, 25, 43
 extern const Grid<uint64_t, 512> kIq2XsGrid;
 extern const Grid<uint64_t, 1024> kIq2SGrid;

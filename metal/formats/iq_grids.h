@@ -1,7 +1,7 @@
 // IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, IQ1_S, IQ1_M: entries of codebooks. The functions below take the number g of
 // a group of 32 values of a block.
 #pragma once
-#include "../../csrc/formats/expand_grid.h"
+#include "../../csrc/formats/grid_entries.h"
 #include "../../csrc/formats/iq1_m.h"
 #include "../../csrc/formats/iq1_s.h"
 #include "../../csrc/formats/iq2_s.h"
@@ -13,33 +13,28 @@
 
 namespace ferrule {
 
-constant constexpr Grid<uint64_t, 256> kIq2XxsGrid = expand<Iq2XxsBook, uint64_t, 256>();
-constant constexpr Grid<uint64_t, 512> kIq2XsGrid = expand<Iq2XsBook, uint64_t, 512>();
-constant constexpr Grid<uint64_t, 1024> kIq2SGrid = expand<Iq2SBook, uint64_t, 1024>();
-constant constexpr Grid<uint32_t, 256> kIq3XxsGrid = expand<Iq3XxsBook, uint32_t, 256>();
-constant constexpr Grid<uint32_t, 512> kIq3SGrid = expand<Iq3SBook, uint32_t, 512>();
-constant constexpr Grid<uint64_t, 2048> kIq1SGrid = expand<Iq1SBook, uint64_t, 2048>();
-
 inline uint two_words(device const uint16_t* low_and_high) {
     return low_and_high[0] | uint(low_and_high[1]) << 16;
 }
 
-// The q-th four magnitudes of a group, one in each byte.
-inline uint magnitudes(device const IQ2_XXS& block, uint g, uint q) {
-    return uint(kIq2XxsGrid.entries[block.groups[g][q / 4] >> (q / 2 % 2 * 8) & 255] >> (q % 2 * 32));
+// The n-th eight digits of a group.
+inline uint digits_of(device const IQ2_XXS& block, uint g, uint n) {
+    return kIq2XxsEntries[block.groups[g][n / 2] >> (n % 2 * 8) & 255];
 }
-inline uint magnitudes(device const IQ2_XS& block, uint g, uint q) {
-    return uint(kIq2XsGrid.entries[block.entries[4 * g + q / 2] & 511] >> (q % 2 * 32));
+inline uint digits_of(device const IQ2_XS& block, uint g, uint n) {
+    return kIq2XsEntries[block.entries[4 * g + n] & 511];
 }
-inline uint magnitudes(device const IQ2_S& block, uint g, uint q) {
-    const uint number = block.low[4 * g + q / 2] | (block.high[g] >> (q / 2 * 2) & 3u) << 8;
-    return uint(kIq2SGrid.entries[number] >> (q % 2 * 32));
+inline uint digits_of(device const IQ2_S& block, uint g, uint n) {
+    return kIq2SEntries[block.low[4 * g + n] | (block.high[g] >> (2 * n) & 3u) << 8];
 }
-inline uint magnitudes(device const IQ3_XXS& block, uint g, uint q) {
-    return kIq3XxsGrid.entries[block.entries[8 * g + q]];
+inline uint digits_of(device const IQ3_XXS& block, uint g, uint n) {
+    device const uint8_t* entries = block.entries + 8 * g + 2 * n;
+    return kIq3XxsEntries[entries[0]] | uint(kIq3XxsEntries[entries[1]]) << 12;
 }
-inline uint magnitudes(device const IQ3_S& block, uint g, uint q) {
-    return kIq3SGrid.entries[block.low[8 * g + q] | (block.high[g] >> q & 1u) << 8];
+inline uint digits_of(device const IQ3_S& block, uint g, uint n) {
+    device const uint8_t* low = block.low + 8 * g + 2 * n;
+    const uint high = block.high[g] >> (2 * n);
+    return kIq3SEntries[low[0] | (high & 1) << 8] | uint(kIq3SEntries[low[1] | (high & 2) << 7]) << 12;
 }
 
 // Bit i: value i of the group is negative.
@@ -78,30 +73,47 @@ inline float group_scale(device const IQ3_S& block, uint g, uint) {
     return half_bits(block.scale) * float(1 + 2 * (block.scales[g / 2] >> (g % 2 * 4) & 15));
 }
 
-template <class Block>
+// What digits stand for.
+struct ThreeSizes {
+    enum : uint { kBase = 3 };
+    static uint magnitude(uint digit) { return 8 + 17 * digit + digit / 2; }
+};
+struct EightSteps {
+    enum : uint { kBase = 8 };
+    static uint magnitude(uint digit) { return 4 + 8 * digit + digit / 7 * 2; }
+};
+struct EightOdd {
+    enum : uint { kBase = 8 };
+    static uint magnitude(uint digit) { return 1 + 2 * digit; }
+};
+
+template <class Block, class Digits>
 struct SignedGridFormat : DecodedFormat<Block> {
     static void decode(device const Block* row, uint first, uint, thread float* values) {
         device const Block& block = row[first / 256];
         const uint g = first % 256 / 32, half_group = first % 32 / 16;
         const float factor = group_scale(block, g, half_group);
         const uint negative = signs(block, g) >> (16 * half_group);
-        for (uint i = 0; i < 16; ++i) {
-            const float value = factor * float(magnitudes(block, g, 4 * half_group + i / 4) >> (i % 4 * 8) & 255);
-            values[i] = (negative >> i & 1) != 0 ? -value : value;
+        for (uint n = 0; n < 2; ++n) {
+            uint digits = digits_of(block, g, 2 * half_group + n);
+            for (uint i = 8 * n; i < 8 * n + 8; ++i, digits /= Digits::kBase) {
+                const float value = factor * float(Digits::magnitude(digits % Digits::kBase));
+                values[i] = (negative >> i & 1) != 0 ? -value : value;
+            }
         }
     }
 };
 
 template <>
-struct WeightFormat<IQ2_XXS> : SignedGridFormat<IQ2_XXS> {};
+struct WeightFormat<IQ2_XXS> : SignedGridFormat<IQ2_XXS, ThreeSizes> {};
 template <>
-struct WeightFormat<IQ2_XS> : SignedGridFormat<IQ2_XS> {};
+struct WeightFormat<IQ2_XS> : SignedGridFormat<IQ2_XS, ThreeSizes> {};
 template <>
-struct WeightFormat<IQ2_S> : SignedGridFormat<IQ2_S> {};
+struct WeightFormat<IQ2_S> : SignedGridFormat<IQ2_S, ThreeSizes> {};
 template <>
-struct WeightFormat<IQ3_XXS> : SignedGridFormat<IQ3_XXS> {};
+struct WeightFormat<IQ3_XXS> : SignedGridFormat<IQ3_XXS, EightSteps> {};
 template <>
-struct WeightFormat<IQ3_S> : SignedGridFormat<IQ3_S> {};
+struct WeightFormat<IQ3_S> : SignedGridFormat<IQ3_S, EightOdd> {};
 
 // The four bits that belong to the n-th eight values: three of their entry's number and the sign of their shift.
 inline uint high_bits(device const IQ1_S& block, uint g, uint n) {
@@ -126,11 +138,11 @@ struct TernaryGridFormat : DecodedFormat<Block> {
         device const Block& block = row[first / 256];
         const uint g = first % 256 / 32, half_group = first % 32 / 16;
         const float factor = group_scale(block, g, half_group);
-        for (uint i = 0; i < 16; ++i) {
-            const uint n = 2 * half_group + i / 8, high = high_bits(block, g, n);
-            const uint64_t eight = kIq1SGrid.entries[block.low[4 * g + n] | (high & 7) << 8];
-            const float shift = (high & 8) != 0 ? -0.125f : 0.125f;
-            values[i] = factor * (float(int(eight >> (i % 8 * 8) & 255) - 1) + shift);
+        for (uint n = 0; n < 2; ++n) {
+            const uint high = high_bits(block, g, 2 * half_group + n);
+            const float shifted = (high & 8) != 0 ? -1.125f : -0.875f;
+            uint digits = kIq1SEntries[block.low[4 * g + 2 * half_group + n] | (high & 7) << 8];
+            for (uint i = 8 * n; i < 8 * n + 8; ++i, digits /= 3) values[i] = factor * (float(digits % 3) + shifted);
         }
     }
 };
