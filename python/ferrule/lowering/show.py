@@ -10,11 +10,25 @@ from typing import Any
 
 from ..formats import FORMATS
 from ..graph import CacheLayer, StateLayer, Value, Weight
+from .choose import missing
 from .layout import row_bytes
 from .plan import Launch, Plan
 
-# Parameters that the columns of shape and dtype show.
-SHOWN = {"k", "n", "width", "kv_heads", "head_dim", "v_head_dim", "planes"}
+# Parameters that the map leaves out: those in the columns of shape and dtype, and one that differs from layer to layer.
+HIDDEN = {
+    "k",
+    "n",
+    "width",
+    "kv_heads",
+    "head_dim",
+    "v_head_dim",
+    "planes",
+    "plain",
+    "rotated",
+    "rank",
+    "v_dim",
+    "begin",
+}
 
 
 @dataclass(frozen=True)
@@ -83,9 +97,9 @@ def as_json(plan: Plan) -> dict[str, Any]:
 def as_text(plan: Plan) -> str:
     """The map as a table; kernels that are not written yet are marked with *."""
     groups = entries(plan)
-    columns = ("stage", "kernel", "dtype", "shape", "parameters", "bytes")
+    columns = ("stage", "kernel", "dtype", "shape", "bytes", "parameters")
     table = [
-        (e.stage, e.kernel + ("" if e.exists else " *"), e.dtype, e.shape, e.params, f"{e.bytes:,}")
+        (e.stage, e.kernel + ("" if e.exists else " *"), e.dtype, e.shape, f"{e.bytes:,}", e.params)
         for group in groups
         for e in group.entries
     ]
@@ -93,8 +107,8 @@ def as_text(plan: Plan) -> str:
 
     def line(cells: tuple[str, ...], mark: str) -> str:
         padded = [
-            cell.rjust(w) if i == len(cells) - 1 else cell.ljust(w)
-            for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
+            cell.rjust(w) if name == "bytes" else cell.ljust(w)
+            for name, cell, w in zip(columns, cells, widths, strict=True)
         ]
         return f"{mark} " + "  ".join(padded).rstrip()
 
@@ -144,7 +158,12 @@ def _entry(plan: Plan, launch: Launch, rows: int) -> Entry:
     matrix = next((o for o in launch.operands.values() if isinstance(o, Weight) and len(o.shape) == 2), None)
     cache = next((o for o in launch.operands.values() if isinstance(o, CacheLayer)), None)
     out = launch.operands.get("out")
-    if matrix is not None:
+    if cache is not None and matrix is not None:
+        dtype, shape = (
+            f"{plan.kv_dtype}, {matrix.format}",
+            f"{cache.kv_heads} x ({cache.head_dim} + {cache.v_head_dim})",
+        )
+    elif matrix is not None:
         dtype, shape = matrix.format, f"{matrix.shape[0]} x {matrix.shape[1]}"
     elif cache is not None:
         dtype, shape = plan.kv_dtype, f"{cache.kv_heads} x ({cache.head_dim} + {cache.v_head_dim})"
@@ -152,9 +171,9 @@ def _entry(plan: Plan, launch: Launch, rows: int) -> Entry:
         assert isinstance(out, Value)
         dtype, shape = out.dtype, str(out.width)
     neutral = {"scale": 1, "groups": 1, "parts": 1}
-    shown = {k: v for k, v in launch.params.items() if k not in SHOWN and v != neutral.get(k, 0)}
+    shown = {k: v for k, v in launch.params.items() if k not in HIDDEN and v != neutral.get(k, 0)}
     params = " ".join(f"{k}={v:g}" for k, v in shown.items())
-    exists = launch.kernel in plan.target.kernels
+    exists = missing(plan.target, launch.kernel, launch.op, launch.params) is None
     moved = sum(_bytes(launch, name, operand, n, plan.kv_dtype) for name, operand in launch.operands.items())
     return Entry(launch.stage, launch.kernel, exists, dtype, shape, params, moved, launch.barrier)
 
@@ -170,6 +189,8 @@ def _bytes(launch: Launch, name: str, operand: object, rows: int, kv_dtype: str)
         if launch.op == "expert_linear" and name == "weight":  # the first of the experts' matrices
             live = min(launch.params["experts"], rows * launch.params["slots"])
             return int(live) * operand.data.nbytes
+        if name in ("k_up", "v_up"):  # those of the first head
+            return int(launch.params["heads"]) * operand.data.nbytes
         return operand.data.nbytes
     if isinstance(operand, StateLayer):
         return 4 * math.prod(operand.shape)
