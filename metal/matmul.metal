@@ -1,15 +1,15 @@
-// matmul, see csrc/params/matmul.h: for many rows of x. A threadgroup computes a tile of kTileRows rows and kTileN
+// matmul, see csrc/params/linears.h: for many rows of x. A threadgroup computes a tile of kTileRows rows and kTileN
 // columns of out; weights are decoded into threadgroup memory, kTileK at a time, and multiplied as 8 x 8 matrices. Each
 // of the four simdgroups has 16 rows and 32 columns of the tile.
 #include <metal_stdlib>
 
-#include "matmul_result.h"
+#include "linears.h"
 
 using namespace metal;
 using namespace ferrule;
 
-constant constexpr uint kXStride = matmul::kTileK + 4;       // of rows of the x tile, against bank conflicts
-constant constexpr uint kWeightStride = matmul::kTileK + 8;  // of rows of the weight tile
+constant constexpr uint kXStride = linears::kTileK + 4;       // of rows of the x tile, against bank conflicts
+constant constexpr uint kWeightStride = linears::kTileK + 8;  // of rows of the weight tile
 
 // Rows [row, ...) and columns [begin, begin + kTileK) of x; zeros outside.
 static void load_x(device const float* x,
@@ -19,59 +19,66 @@ static void load_x(device const float* x,
                    uint k,
                    uint thread_index,
                    threadgroup float* tile) {
-    for (uint i = thread_index; i < matmul::kTileRows * matmul::kTileK; i += matmul::kMatmulThreads) {
-        const uint r = i / matmul::kTileK, c = i % matmul::kTileK;
+    for (uint i = thread_index; i < linears::kTileRows * linears::kTileK; i += linears::kMatmulThreads) {
+        const uint r = i / linears::kTileK, c = i % linears::kTileK;
         const bool inside = row + r < n_rows && begin + c < k;
         tile[r * kXStride + c] = inside ? x[ulong(row + r) * k + begin + c] : 0.0f;
     }
 }
 
-// Columns [begin, begin + kTileK) of the weights' rows [column, ...); two threads per row.
+// Columns [begin, begin + kTileK) of the weights' rows for a tile; two threads per row.
 template <class Block, class Tile>
-static void load_weights(device const Block* weight,
-                         uint column,
-                         uint n,
+static void load_weights(thread const LinearTile<Block>& tile,
                          uint begin,
                          uint k,
                          uint thread_index,
-                         threadgroup Tile* tile) {
+                         threadgroup Tile* loaded) {
     const uint r = thread_index / 2, c = thread_index % 2 * 16;
     float values[16] = {};
     if (begin + c < k) {
-        device const Block* row = weight + ulong(min(column + r, n - 1)) * (k / Block::kElements);
+        device const Block* row = weight_row(tile, r, linears::kTileN, k / Block::kElements);
         WeightFormat<Block>::decode(row, begin + c, k, values);
     }
-    for (uint i = 0; i < 16; ++i) tile[r * kWeightStride + c + i] = Tile(values[i]);
+    for (uint i = 0; i < 16; ++i) loaded[r * kWeightStride + c + i] = Tile(values[i]);
 }
 
 template <class Block>
-kernel void multiply_tile(device const float* x [[buffer(matmul::x)]],
-                          device const Block* weight [[buffer(matmul::weight)]],
-                          device const float* bias [[buffer(matmul::bias), function_constant(has_bias)]],
-                          device const float* residual [[buffer(matmul::residual), function_constant(has_residual)]],
-                          device float* out [[buffer(matmul::out)]],
-                          constant Matmul& params [[buffer(params_buffer)]],
+kernel void multiply_tile(device const float* x [[buffer(linears::x)]],
+                          device const Block* weight [[buffer(linears::weight)]],
+                          device const float* bias [[buffer(linears::bias), function_constant(has_bias)]],
+                          device const float* residual [[buffer(linears::residual), function_constant(has_residual)]],
+                          device float* out [[buffer(linears::out)]],
+                          device const Block* weight_b [[buffer(linears::weight_b), function_constant(has_weight_b)]],
+                          device const float* bias_b [[buffer(linears::bias_b), function_constant(has_bias_b)]],
+                          device float* out_b [[buffer(linears::out_b), function_constant(has_out_b)]],
+                          device const Block* weight_c [[buffer(linears::weight_c), function_constant(has_out_c)]],
+                          device const float* bias_c [[buffer(linears::bias_c), function_constant(has_bias_c)]],
+                          device float* out_c [[buffer(linears::out_c), function_constant(has_out_c)]],
+                          constant Linears& params [[buffer(params_buffer)]],
                           constant LaunchSizes& sizes [[buffer(sizes_buffer)]],
                           uint2 group [[threadgroup_position_in_grid]],
                           uint thread_index [[thread_index_in_threadgroup]],
                           uint simdgroup [[simdgroup_index_in_threadgroup]]) {
     typedef typename WeightFormat<Block>::Tile Tile;
-    threadgroup float x_tile[matmul::kTileRows * kXStride];
-    threadgroup Tile weight_tile[matmul::kTileN * kWeightStride];
-    threadgroup float out_tile[matmul::kTileRows * matmul::kTileN];
-    const uint k = params.k, n = params.n;
-    const uint row = group.x * matmul::kTileRows, column = group.y * matmul::kTileN;
+    threadgroup float x_tile[linears::kTileRows * kXStride];
+    threadgroup Tile weight_tile[linears::kTileN * kWeightStride];
+    threadgroup float out_tile[linears::kTileRows * linears::kTileN];
+    const uint k = params.k, row = group.x * linears::kTileRows;
+    const LinearTile<Block> tile =
+        find_tile<Block>(group.y, linears::kTileN, {weight, has_bias ? bias : nullptr, out, params.n},
+                         {weight_b, has_bias_b ? bias_b : nullptr, out_b, params.n_b},
+                         {weight_c, has_bias_c ? bias_c : nullptr, out_c, params.n_c});
     const uint my_row = simdgroup / 2 * 16, my_column = simdgroup % 2 * 32;
 
     simdgroup_float8x8 sums[2][4];
     for (uint i = 0; i < 2; ++i) {
         for (uint j = 0; j < 4; ++j) sums[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     }
-    for (uint begin = 0; begin < k; begin += matmul::kTileK) {
+    for (uint begin = 0; begin < k; begin += linears::kTileK) {
         load_x(x, row, sizes.rows, begin, k, thread_index, x_tile);
-        load_weights(weight, column, n, begin, k, thread_index, weight_tile);
+        load_weights(tile, begin, k, thread_index, weight_tile);
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        for (uint c = 0; c < matmul::kTileK; c += 8) {
+        for (uint c = 0; c < linears::kTileK; c += 8) {
             simdgroup_float8x8 a[2];
             simdgroup_matrix<Tile, 8, 8> b[4];
             for (uint i = 0; i < 2; ++i) {
@@ -89,14 +96,17 @@ kernel void multiply_tile(device const float* x [[buffer(matmul::x)]],
     }
     for (uint i = 0; i < 2; ++i) {
         for (uint j = 0; j < 4; ++j) {
-            threadgroup float* corner = out_tile + (my_row + 8 * i) * matmul::kTileN + my_column + 8 * j;
-            simdgroup_store(sums[i][j], corner, matmul::kTileN);
+            threadgroup float* corner = out_tile + (my_row + 8 * i) * linears::kTileN + my_column + 8 * j;
+            simdgroup_store(sums[i][j], corner, linears::kTileN);
         }
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    for (uint i = thread_index; i < matmul::kTileRows * matmul::kTileN; i += matmul::kMatmulThreads) {
-        const uint r = row + i / matmul::kTileN, c = column + i % matmul::kTileN;
-        if (r < sizes.rows && c < n) store_result(out_tile[i], r, c, params, bias, residual, out);
+    const uint columns = result_columns(linears::kTileN);
+    for (uint i = thread_index; i < linears::kTileRows * columns; i += linears::kMatmulThreads) {
+        const uint r = i / columns, c = i % columns, column = tile.first + c;
+        if (row + r >= sizes.rows || column >= tile.linear.n) continue;
+        threadgroup const float* sums = out_tile + r * linears::kTileN + c;
+        store_result(tile, row + r, column, sums[0], fc_gated ? sums[columns] : 0.0f, residual);
     }
 }
 

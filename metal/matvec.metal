@@ -1,44 +1,55 @@
-// matvec and matvec_rows, see csrc/params/matmul.h: for few rows of x. A simdgroup takes some rows of the weights; its
+// matvec and matvec_rows, see csrc/params/linears.h: for few rows of x. A simdgroup takes some rows of the weights; its
 // lanes share out their length.
 #include <metal_stdlib>
 
-#include "matmul_result.h"
+#include "linears.h"
 
 using namespace metal;
 using namespace ferrule;
 
 // One row of x (grid y): each chunk of it is read once for kMatvecRows rows of weights.
 template <class Block>
-kernel void matvec(device const float* x [[buffer(matmul::x)]],
-                   device const Block* weight [[buffer(matmul::weight)]],
-                   device const float* bias [[buffer(matmul::bias), function_constant(has_bias)]],
-                   device const float* residual [[buffer(matmul::residual), function_constant(has_residual)]],
-                   device float* out [[buffer(matmul::out)]],
-                   constant Matmul& params [[buffer(params_buffer)]],
+kernel void matvec(device const float* x [[buffer(linears::x)]],
+                   device const Block* weight [[buffer(linears::weight)]],
+                   device const float* bias [[buffer(linears::bias), function_constant(has_bias)]],
+                   device const float* residual [[buffer(linears::residual), function_constant(has_residual)]],
+                   device float* out [[buffer(linears::out)]],
+                   device const Block* weight_b [[buffer(linears::weight_b), function_constant(has_weight_b)]],
+                   device const float* bias_b [[buffer(linears::bias_b), function_constant(has_bias_b)]],
+                   device float* out_b [[buffer(linears::out_b), function_constant(has_out_b)]],
+                   device const Block* weight_c [[buffer(linears::weight_c), function_constant(has_out_c)]],
+                   device const float* bias_c [[buffer(linears::bias_c), function_constant(has_bias_c)]],
+                   device float* out_c [[buffer(linears::out_c), function_constant(has_out_c)]],
+                   constant Linears& params [[buffer(params_buffer)]],
                    uint2 group [[threadgroup_position_in_grid]],
                    uint simdgroup [[simdgroup_index_in_threadgroup]],
                    uint lane [[thread_index_in_simdgroup]]) {
     typedef WeightFormat<Block> Format;
-    const uint k = params.k, n = params.n, row = group.y;
-    const uint first = (group.x * matmul::kMatvecSimdgroups + simdgroup) * matmul::kMatvecRows;
-    if (first >= n) return;
-    device const Block* weights[matmul::kMatvecRows];
-    for (uint r = 0; r < matmul::kMatvecRows; ++r) {
-        weights[r] =
-            weight + ulong(min(first + r, n - 1)) * (k / Block::kElements);  // rows past the end are not stored
+    const uint k = params.k, row = group.y, columns = result_columns(linears::kMatvecRows);
+    LinearTile<Block> tile = find_tile<Block>(group.x, linears::kMatvecSimdgroups * linears::kMatvecRows,
+                                              {weight, has_bias ? bias : nullptr, out, params.n},
+                                              {weight_b, has_bias_b ? bias_b : nullptr, out_b, params.n_b},
+                                              {weight_c, has_bias_c ? bias_c : nullptr, out_c, params.n_c});
+    tile.first += simdgroup * columns;
+    if (tile.first >= tile.linear.n) return;
+    device const Block* weights[linears::kMatvecRows];
+    for (uint r = 0; r < linears::kMatvecRows; ++r) {
+        weights[r] = weight_row(tile, r, linears::kMatvecRows, k / Block::kElements);
     }
     x += ulong(row) * k;
 
-    float sums[matmul::kMatvecRows] = {};
+    float sums[linears::kMatvecRows] = {};
     const uint n_chunks = (k + Format::kChunk - 1) / Format::kChunk;
     for (uint chunk = lane; chunk < n_chunks; chunk += kSimdWidth) {
         typename Format::Input input;
         Format::prepare(x, chunk, k, input);
-        for (uint r = 0; r < matmul::kMatvecRows; ++r) sums[r] += Format::dot(weights[r], chunk, k, input);
+        for (uint r = 0; r < linears::kMatvecRows; ++r) sums[r] += Format::dot(weights[r], chunk, k, input);
     }
-    for (uint r = 0; r < matmul::kMatvecRows; ++r) {
-        const float sum = simd_sum(sums[r]);
-        if (lane == 0 && first + r < n) store_result(sum, row, first + r, params, bias, residual, out);
+    for (uint r = 0; r < linears::kMatvecRows; ++r) sums[r] = simd_sum(sums[r]);
+    for (uint r = 0; r < columns; ++r) {
+        const uint column = tile.first + r;
+        const float gated = fc_gated ? sums[r + linears::kMatvecRows / 2] : 0.0f;
+        if (lane == 0 && column < tile.linear.n) store_result(tile, row, column, sums[r], gated, residual);
     }
 }
 
@@ -55,46 +66,60 @@ static void load_padded(device const float* x, uint begin, uint k, thread float*
 // Up to kMatvecColumns rows of x (tiles in grid y): weights are decoded once for all of them. Loops over columns are
 // unrolled, for their sums live in registers.
 template <class Block>
-kernel void matvec_rows(device const float* x [[buffer(matmul::x)]],
-                        device const Block* weight [[buffer(matmul::weight)]],
-                        device const float* bias [[buffer(matmul::bias), function_constant(has_bias)]],
-                        device const float* residual [[buffer(matmul::residual), function_constant(has_residual)]],
-                        device float* out [[buffer(matmul::out)]],
-                        constant Matmul& params [[buffer(params_buffer)]],
+kernel void matvec_rows(device const float* x [[buffer(linears::x)]],
+                        device const Block* weight [[buffer(linears::weight)]],
+                        device const float* bias [[buffer(linears::bias), function_constant(has_bias)]],
+                        device const float* residual [[buffer(linears::residual), function_constant(has_residual)]],
+                        device float* out [[buffer(linears::out)]],
+                        device const Block* weight_b [[buffer(linears::weight_b), function_constant(has_weight_b)]],
+                        device const float* bias_b [[buffer(linears::bias_b), function_constant(has_bias_b)]],
+                        device float* out_b [[buffer(linears::out_b), function_constant(has_out_b)]],
+                        device const Block* weight_c [[buffer(linears::weight_c), function_constant(has_out_c)]],
+                        device const float* bias_c [[buffer(linears::bias_c), function_constant(has_bias_c)]],
+                        device float* out_c [[buffer(linears::out_c), function_constant(has_out_c)]],
+                        constant Linears& params [[buffer(params_buffer)]],
                         constant LaunchSizes& sizes [[buffer(sizes_buffer)]],
                         uint2 group [[threadgroup_position_in_grid]],
                         uint simdgroup [[simdgroup_index_in_threadgroup]],
                         uint lane [[thread_index_in_simdgroup]]) {
-    const uint k = params.k, n = params.n, row = group.y * matmul::kMatvecColumns;
-    const uint first = (group.x * matmul::kMatvecSimdgroups + simdgroup) * matmul::kMatvecRowsRows;
-    if (first >= n) return;
-    const uint n_columns = min(sizes.rows - row, matmul::kMatvecColumns);
+    const uint k = params.k, row = group.y * linears::kMatvecColumns;
+    const uint columns = result_columns(linears::kMatvecRowsRows);
+    LinearTile<Block> tile = find_tile<Block>(group.x, linears::kMatvecSimdgroups * linears::kMatvecRowsRows,
+                                              {weight, has_bias ? bias : nullptr, out, params.n},
+                                              {weight_b, has_bias_b ? bias_b : nullptr, out_b, params.n_b},
+                                              {weight_c, has_bias_c ? bias_c : nullptr, out_c, params.n_c});
+    tile.first += simdgroup * columns;
+    if (tile.first >= tile.linear.n) return;
+    const uint n_columns = min(sizes.rows - row, linears::kMatvecColumns);
     x += ulong(row) * k;
 
-    float sums[matmul::kMatvecRowsRows][matmul::kMatvecColumns] = {};
+    float sums[linears::kMatvecRowsRows][linears::kMatvecColumns] = {};
     for (uint begin = 16 * lane; begin < k; begin += 16 * kSimdWidth) {
-        float weights[matmul::kMatvecRowsRows][16];
-        for (uint r = 0; r < matmul::kMatvecRowsRows; ++r) {
-            device const Block* weight_row = weight + ulong(min(first + r, n - 1)) * (k / Block::kElements);
-            WeightFormat<Block>::decode(weight_row, begin, k, weights[r]);
+        float weights[linears::kMatvecRowsRows][16];
+        for (uint r = 0; r < linears::kMatvecRowsRows; ++r) {
+            device const Block* stored = weight_row(tile, r, linears::kMatvecRowsRows, k / Block::kElements);
+            WeightFormat<Block>::decode(stored, begin, k, weights[r]);
         }
 #pragma unroll
-        for (uint column = 0; column < matmul::kMatvecColumns; ++column) {
+        for (uint column = 0; column < linears::kMatvecColumns; ++column) {
             if (column >= n_columns) continue;
             float values[16];
             load_padded<Block>(x + ulong(column) * k, begin, k, values);
-            for (uint r = 0; r < matmul::kMatvecRowsRows; ++r) {
+            for (uint r = 0; r < linears::kMatvecRowsRows; ++r) {
                 for (uint i = 0; i < 16; ++i) sums[r][column] += weights[r][i] * values[i];
             }
         }
     }
 #pragma unroll
-    for (uint r = 0; r < matmul::kMatvecRowsRows; ++r) {
+    for (uint column = 0; column < linears::kMatvecColumns; ++column) {
+        if (column >= n_columns) continue;
 #pragma unroll
-        for (uint column = 0; column < matmul::kMatvecColumns; ++column) {
-            if (column >= n_columns) continue;
-            const float sum = simd_sum(sums[r][column]);
-            if (lane == 0 && first + r < n) store_result(sum, row + column, first + r, params, bias, residual, out);
+        for (uint r = 0; r < linears::kMatvecRowsRows; ++r) sums[r][column] = simd_sum(sums[r][column]);
+#pragma unroll
+        for (uint r = 0; r < columns; ++r) {
+            const uint n = tile.first + r;
+            const float gated = fc_gated ? sums[r + linears::kMatvecRowsRows / 2][column] : 0.0f;
+            if (lane == 0 && n < tile.linear.n) store_result(tile, row + column, n, sums[r][column], gated, residual);
         }
     }
 }

@@ -1,10 +1,14 @@
 """The committed maps equal what the lowering makes today: a vanished fusion is as red as a new one."""
 
 import platform
+from collections import Counter
 
 import pytest
 
 import maps
+from ferrule.engine.kv_cache import cache_dtype
+from ferrule.graph import CacheLayer, Experts, StateLayer
+from ferrule.lowering import lower, metal_target
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the committed CPU maps are x86-64's")
@@ -15,3 +19,18 @@ def test_committed_maps_are_current() -> None:
     assert sorted(made) == sorted(committed), hint
     for name, text in made.items():
         assert committed[name] == text, f"{name}: {hint}"
+
+
+def test_a_dense_layer_takes_at_most_ten_launches_per_token_on_metal() -> None:
+    n_models = 0
+    for name, graph in maps.graphs():
+        operands = [operand for op in graph.ops for operand in op.operands.values()]
+        latent = any(isinstance(o, CacheLayer) and o.kind == "latent" for o in operands)
+        if latent or any(isinstance(o, Experts | StateLayer) for o in operands):
+            continue
+        plan = lower(graph, metal_target(), "one_row", kv_dtype=cache_dtype(graph), allow_missing=True)
+        counts = Counter(launch.layer for launch in plan.launches if launch.layer is not None)
+        # On average: where results are normed, the first layer has the norm that is no other layer's last launch.
+        assert counts.total() <= 10 * len(counts), f"{name}: {counts}"
+        n_models += 1
+    assert n_models >= 7

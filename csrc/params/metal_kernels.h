@@ -49,6 +49,7 @@ inline std::vector<MetalKernel> make() {
         row<LayerNorm, layer_norm::signature, layer_norm::metal_dispatch>(),
         row<LongRopeTable, long_rope_table::signature, long_rope_table::metal_dispatch>(),
         elementwise<Multiply, multiply::signature>(),
+        row<ResidualNorm, residual_norm::signature, residual_norm::metal_dispatch>(),
         row<RmsNorm, rms_norm::signature, rms_norm::metal_dispatch>(),
         row<RootMeanSquare, root_mean_square::signature, root_mean_square::metal_dispatch>(),
         row<Rope, rope::signature, rope::metal_dispatch>(),
@@ -73,9 +74,10 @@ inline std::vector<MetalKernel> make() {
                                "iq3_xxs", "iq3_s", "iq4_nl", "iq4_xs", "tq1_0", "tq2_0", "mxfp4",   "nvfp4"}) {
         const std::string suffix = std::string("_") + format;
         table.push_back(row<Embedding, embedding::signature, embedding::metal_dispatch>(suffix));
-        table.push_back({"matmul" + suffix, &matmul::signature, &untyped<Matmul, matmul::matmul_dispatch>});
-        table.push_back({"matvec" + suffix, &matmul::signature, &untyped<Matmul, matmul::matvec_dispatch>});
-        table.push_back({"matvec_rows" + suffix, &matmul::signature, &untyped<Matmul, matmul::matvec_rows_dispatch>});
+        table.push_back({"matmul" + suffix, &linears::signature, &untyped<Linears, linears::matmul_dispatch>});
+        table.push_back({"matvec" + suffix, &linears::signature, &untyped<Linears, linears::matvec_dispatch>});
+        table.push_back(
+            {"matvec_rows" + suffix, &linears::signature, &untyped<Linears, linears::matvec_rows_dispatch>});
     }
     return table;
 }

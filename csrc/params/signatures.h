@@ -16,13 +16,14 @@
 #include "gated_delta_rule.h"
 #include "keep_outliers.h"
 #include "kv_append.h"
-#include "latent_attention.h"
 #include "layer_norm.h"
+#include "linears.h"
 #include "long_rope_table.h"
 #include "matmul.h"
 #include "multiply.h"
 #include "qkv_prepare.h"
 #include "quantize.h"
+#include "residual_norm.h"
 #include "rms_norm.h"
 #include "root_mean_square.h"
 #include "rope.h"
@@ -57,13 +58,14 @@ inline constexpr const OpSignature* kSignatures[] = {
     &gated_delta_rule::signature,
     &keep_outliers::signature,
     &kv_append::signature,
-    &latent_attention::signature,
     &layer_norm::signature,
+    &linears::signature,
     &long_rope_table::signature,
     &matmul::signature,
     &multiply::signature,
     &qkv_prepare::signature,
     &quantize::signature,
+    &residual_norm::signature,
     &rms_norm::signature,
     &root_mean_square::signature,
     &rope::signature,

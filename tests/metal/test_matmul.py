@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 from kernel_testing import EPSILON
 from numpy.typing import NDArray
-from weights import FLOATS, make_matrix
+from test_activation import ACTIVATIONS
+from test_activation import reference as activation_reference
+from weights import FLOATS, Matrix, make_matrix
 
 from ferrule.formats import FORMATS
 from metal.formats import METAL_FORMATS
@@ -22,31 +25,31 @@ class Case:
     k: int
     bias: bool = False
     residual: bool = False
-    scale: float = 1.0
 
     def __str__(self) -> str:
         extras = "".join(f"-{name}" for name in ("bias", "residual") if getattr(self, name))
-        return f"{self.rows}x{self.n}x{self.k}{extras}-scale{self.scale:g}"
+        return f"{self.rows}x{self.n}x{self.k}{extras}"
 
 
 SHORT_BLOCKS = [
     Case(1, 1, 32),
     Case(1, 17, 704, bias=True),
     Case(2, 9, 96, residual=True),
-    Case(5, 33, 2112, bias=True, residual=True, scale=0.3),
-    Case(8, 7, 64, scale=-2.0),
+    Case(5, 33, 2112, bias=True, residual=True),
+    Case(8, 7, 64),
 ]
 LONG_BLOCKS = [
     Case(1, 1, 256),
     Case(1, 17, 2560, bias=True),
-    Case(5, 33, 768, bias=True, residual=True, scale=0.3),
+    Case(5, 33, 768, bias=True, residual=True),
     Case(8, 7, 512, residual=True),
 ]
-MANY_ROWS = [Case(9, 5, 256), Case(33, 70, 512, bias=True, residual=True, scale=0.3)]
+MANY_ROWS = [Case(9, 5, 256), Case(33, 70, 512, bias=True, residual=True)]
 FLOAT_ONLY = [Case(1, 9, 1), Case(2, 5, 7), Case(7, 11, 100, residual=True)]
 FLOAT_ONLY_MANY_ROWS = [Case(13, 33, 17)]
 
 KERNELS = ("matvec", "matvec_rows", "matmul")
+ONE_MATRIX = {"n_b": 0, "n_c": 0, "gated": 0, "activation": 0}
 
 
 def cases(kernel: str, name: str) -> list[Case]:
@@ -75,15 +78,13 @@ def test_product(runner: MetalRunner, kernel: str, name: str, case: Case) -> Non
     out = runner.run(
         f"{kernel}_{name.lower()}",
         {"x": x, "weight": matrix.data, "bias": bias, "residual": residual},
-        {"k": case.k, "n": case.n, "scale": case.scale, "planes": 0},
+        {**ONE_MATRIX, "k": case.k, "n": case.n},
         case.rows,
         (case.rows, case.n),
         misalign={"weight": max(2, FORMATS[name].block_bytes if name in FLOATS else 2)},
     )
 
-    expected = case.scale * (x.astype(np.float64) @ matrix.values.T)
-    magnitudes = np.abs(x).astype(np.float64) @ matrix.magnitudes.T
-    bound = abs(case.scale) * error_of_product(kernel, name, case.k, magnitudes, x, matrix.values)
+    expected, bound = product(kernel, name, x, matrix)
     for extra in (bias, residual):
         if extra is not None:
             expected, bound = expected + extra, bound + 2 * EPSILON * np.abs(extra)
@@ -91,14 +92,85 @@ def test_product(runner: MetalRunner, kernel: str, name: str, case: Case) -> Non
     assert (error <= bound).all(), f"error {error.max()}, {np.nanmax(error / bound)} times the bound"
 
 
-def error_of_product(
-    kernel: str, name: str, k: int, magnitudes: NDArray[np.float64], x: NDArray[np.float32], values: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """A sum of k products in any order, plus a few roundings of decoded weights; matmul rounds some weights to f16."""
-    error = (k + 16) * EPSILON * magnitudes
+def product(
+    kernel: str, name: str, x: NDArray[np.float32], matrix: Matrix
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The product and the error it may have.
+
+    A sum of k products in any order, plus a few roundings of decoded weights; matmul rounds some weights to f16.
+    """
+    k, magnitude = x.shape[1], np.abs(x).astype(np.float64)
+    error = (k + 16) * EPSILON * (magnitude @ matrix.magnitudes.T)
     if kernel == "matmul" and name not in ("F32", "F16", "BF16"):
-        error += 2.0**-11 * (np.abs(x).astype(np.float64) @ np.abs(values).T) + k * 2.0**-25 * np.abs(x).max()
-    return error
+        error += 2.0**-11 * (magnitude @ np.abs(matrix.values).T) + k * 2.0**-25 * magnitude.max()
+    return x.astype(np.float64) @ matrix.values.T, error
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several matrices in one launch; sizes are multiples of no tile."""
+
+    sizes: tuple[int, ...]
+    biases: tuple[bool, ...]
+
+    def __str__(self) -> str:
+        return "+".join(f"{n}{'b' if bias else ''}" for n, bias in zip(self.sizes, self.biases, strict=True))
+
+
+ROWS = {"matvec": 1, "matvec_rows": 5, "matmul": 9}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Together((65, 9), (False, True)),
+        Together((9, 130, 64), (True, False, True)),
+        Together((64, 1, 7), (True, True, False)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["F16", "Q4_K"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_matrices_side_by_side(runner: MetalRunner, kernel: str, name: str, case: Together) -> None:
+    rng, rows = np.random.default_rng(case.sizes), ROWS[kernel]
+    x = rng.standard_normal((rows, 256), np.float32)
+    operands: dict[str, Any] = {"x": x}
+    params, written, expected = {**ONE_MATRIX, "k": 256}, {}, {}
+    for suffix, n, has_bias in zip(("", "_b", "_c"), case.sizes, case.biases, strict=False):
+        matrix, bias = make_matrix(name, n, 256, rng), 3 * rng.standard_normal(n, np.float32)
+        operands |= {f"weight{suffix}": matrix.data, f"bias{suffix}": bias if has_bias else None}
+        params[f"n{suffix}"], written[f"out{suffix}"] = n, ((rows, n), np.float32)
+        values, bound = product(kernel, name, x, matrix)
+        if has_bias:
+            values, bound = values + bias, bound + 2 * EPSILON * np.abs(bias)
+        expected[f"out{suffix}"] = values, bound
+    found = runner.run(f"{kernel}_{name.lower()}", operands, params, rows, written)
+    for out, (values, bound) in expected.items():
+        assert (np.abs(found[out] - values) <= bound).all(), out
+
+
+@pytest.mark.parametrize("activation", ["silu", "gelu_tanh", "relu2"])
+@pytest.mark.parametrize(("name", "k", "bias"), [("BF16", 100, False), ("Q8_0", 96, True), ("Q6_K", 256, False)])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_gated(runner: MetalRunner, kernel: str, name: str, k: int, bias: bool, activation: str) -> None:
+    n, rows, rng = 67, ROWS[kernel], np.random.default_rng(k)
+    gate, up = make_matrix(name, n, k, rng), make_matrix(name, n, k, rng)
+    # So that the activation sees values of about 1.
+    x = (rng.standard_normal((rows, k)) / np.linalg.norm(gate.values, axis=1).mean()).astype(np.float32)
+    biases = {key: rng.standard_normal(n, np.float32) if bias else None for key in ("bias", "bias_b")}
+    operands = {"x": x, "weight": gate.data, "weight_b": up.data, **biases}
+    params = {"k": k, "n": n, "n_b": n, "n_c": 0, "gated": 1, "activation": ACTIVATIONS.index(activation)}
+    out = runner.run(f"{kernel}_{name.lower()}", operands, params, rows, (rows, n))
+
+    (g, g_error), (u, u_error) = (product(kernel, name, x, matrix) for matrix in (gate, up))
+    if bias:
+        g, u = g + biases["bias"], u + biases["bias_b"]
+        g_error, u_error = (error + 4 * EPSILON for error in (g_error, u_error))
+    activated, error = activation_reference(g, activation)
+    steepest = 1.2 if activation != "relu2" else 2 * (np.abs(g) + g_error)
+    error = error + steepest * g_error + EPSILON * np.abs(activated)
+    bound = error * (np.abs(u) + u_error) + np.abs(activated) * u_error
+    assert (np.abs(out - activated * u) <= bound).all()
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -108,7 +180,7 @@ def test_the_result_may_replace_the_residual(runner: MetalRunner, kernel: str, n
     matrix = make_matrix(name, 21, 256, rng)
     x, residual = rng.standard_normal((1, 256), np.float32), rng.standard_normal((1, 21), np.float32)
     operands = {"x": x, "weight": matrix.data, "residual": residual}
-    params = {"k": 256, "n": 21, "scale": 1.0, "planes": 0}
+    params = {**ONE_MATRIX, "k": 256, "n": 21}
     expected = runner.run(f"{kernel}_{name.lower()}", operands, params, 1, (1, 21))
     out = runner.run(f"{kernel}_{name.lower()}", operands, params, 1, (1, 21), alias={"out": "residual"})
     np.testing.assert_array_equal(out, expected)

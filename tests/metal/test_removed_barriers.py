@@ -31,7 +31,8 @@ def run_layer_norm(runner: MetalRunner) -> None:
 def run_matmul(runner: MetalRunner) -> None:
     matrix = make_matrix("Q4_0", 70, 64, np.random.default_rng(0))
     operands = {"x": np.ones((33, 64), np.float32), "weight": matrix.data}
-    runner.run("matmul_q4_0", operands, {"k": 64, "n": 70, "scale": 1.0, "planes": 0}, 33, (33, 70))
+    params = {"k": 64, "n": 70, "n_b": 0, "n_c": 0, "gated": 0, "activation": 0}
+    runner.run("matmul_q4_0", operands, params, 33, (33, 70))
 
 
 def run_attention(runner: MetalRunner) -> None:

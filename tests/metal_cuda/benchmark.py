@@ -103,7 +103,8 @@ class Benchmark:
         """Seconds of a matvec or matmul, and bytes of its weights."""
         weight_bytes = n * FORMATS[name].row_bytes(k)
         operands = [0, "rotated", "", "", 1 << 27]
-        call = (f"{kernel}_{name.lower()}", {"k": k, "n": n, "scale": 1.0, "planes": 0}, operands, rows)
+        params = {"k": k, "n": n, "n_b": 0, "n_c": 0, "gated": 0, "activation": 0}
+        call = (f"{kernel}_{name.lower()}", params, operands, rows)
         return self.seconds([call], weight_bytes), weight_bytes
 
     def attention(self, context: int, splits: int, heads: int, kv_heads: int, head_dim: int) -> tuple[float, int]:

@@ -20,9 +20,6 @@ from .devices import Executor, executor
 from .kv_cache import KVCache
 from .step_inputs import Chunk, step_inputs
 
-# Rows of a sequence above which it pays to expand keys and values from latents: for a position of the context, that
-# costs as many products as so many rows save. In DeepSeek V2 and V3 it is 131,072 of each head, and a row saves 768.
-EXPANDED_ROWS = 170
 FIELD_DTYPES = {"u32": np.dtype("<u4"), "f32": np.dtype("<f4")}
 
 
@@ -37,8 +34,7 @@ class Runner:
         self.vocabulary = graph.output.width
         self._fuse = fuse
         self._executor = executor(target, graph, threads)
-        self._programs: dict[tuple[RowClass, RowClass, bool], tuple[Plan, _core.Program]] = {}
-        self._has_latents = any(layer.kind == "latent" for layer in graph.caches)
+        self._programs: dict[tuple[RowClass, RowClass], tuple[Plan, _core.Program]] = {}
         self._lock = threading.Lock()
         self._closed = False
 
@@ -53,7 +49,7 @@ class Runner:
 
         At most `max_tokens` tokens in all. `out` receives the logits where given, `times` every launch with its
         nanoseconds: launches then wait for one another. The bits of a sequence's logits do not depend on what else is
-        in the step, save that latents may be absorbed or expanded.
+        in the step.
 
         Raises FerruleError after `close`, MemoryBudgetError when the cache is full, DeviceError when the GPU fails.
         """
@@ -63,8 +59,7 @@ class Runner:
             for chunk in chunks:
                 self.cache.grow(chunk.sequence, chunk.sequence.length + len(chunk.tokens))
             step = step_inputs(chunks)
-            classes = self.target.row_class(step.tokens), self.target.row_class(step.rows)
-            plan, program = self._program(*classes, self._expands(chunks))
+            plan, program = self._program(self.target.row_class(step.tokens), self.target.row_class(step.rows))
             if out is None:
                 out = np.empty((step.rows, self.vocabulary), np.float32)
             arrays = [step.arrays[i.name] for i in plan.inputs]
@@ -88,20 +83,11 @@ class Runner:
                 self.cache.close()
                 del self.graph, self._executor
 
-    def _expands(self, chunks: Seq[Chunk]) -> bool:
-        """Whether the step has less work with keys and values expanded from latents than with latents alone."""
-        if not self._has_latents or self.target.backend != "cpu":
-            return False
-        sizes = [(chunk.sequence.length + len(chunk.tokens), len(chunk.tokens)) for chunk in chunks]
-        return sum(context * (rows - EXPANDED_ROWS) for context, rows in sizes) > 0
-
-    def _program(self, tokens: RowClass, logits: RowClass, expand: bool) -> tuple[Plan, _core.Program]:
-        key = tokens, logits, expand
-        if key not in self._programs:
-            dtype = self.cache.dtype
-            plan = lower(self.graph, self.target, tokens, logits=logits, expand=expand, kv_dtype=dtype, fuse=self._fuse)
-            self._programs[key] = plan, compile_plan(plan, self._executor, self.cache)
-        return self._programs[key]
+    def _program(self, tokens: RowClass, logits: RowClass) -> tuple[Plan, _core.Program]:
+        if (tokens, logits) not in self._programs:
+            plan = lower(self.graph, self.target, tokens, logits=logits, kv_dtype=self.cache.dtype, fuse=self._fuse)
+            self._programs[tokens, logits] = plan, compile_plan(plan, self._executor, self.cache)
+        return self._programs[tokens, logits]
 
 
 def compile_plan(plan: Plan, executor: Executor, cache: KVCache) -> _core.Program:

@@ -15,7 +15,6 @@ def lower(
     row_class: RowClass,
     *,
     logits: RowClass | None = None,
-    expand: bool | None = None,
     kv_dtype: str = "f32",
     fuse: bool = True,
     keep: bool = False,
@@ -23,22 +22,21 @@ def lower(
 ) -> Plan:
     """The plan of a step on `target`.
 
-    `row_class` is that of the step's tokens, `logits` that of the rows whose logits are wanted, by default one.
-    `expand`: keys and values are expanded from latents, by default for many rows on the CPU. Without `fuse` every op
-    has a launch of its own; `keep` makes every op's result an output. Raises UnsupportedOp where the target has no
-    kernel, unless `allow_missing`: such a plan can be shown, not run.
+    `row_class` is that of the step's tokens, `logits` that of the rows whose logits are wanted, by default one. Without
+    `fuse` every op has a launch of its own; `keep` makes every op's result an output. Raises UnsupportedOp where the
+    target has no kernel, unless `allow_missing`: such a plan can be shown, not run.
     """
     logits = logits or target.row_class(1)
-    if expand is None:
-        expand = row_class == "many_rows" and target.backend == "cpu"
-    ops = fusions.absorb_selections(graph.ops) if expand else fusions.absorb_latents(graph.ops)
+    ops = fusions.absorb_latents(graph.ops)
     if target.backend == "cpu":
         ops = fusions.quantize_inputs(ops, target.activation_bits)
     if fuse:
-        for fusion in fusions.CPU_FUSIONS if target.backend == "cpu" else fusions.METAL_FUSIONS:
+        for fusion in fusions.CPU_FUSIONS if target.backend == "cpu" else metal.FUSIONS:
             ops = fusion(ops)
-    if target.backend == "metal" and row_class != "many_rows":
-        ops = metal.split_attention(ops)
+    if target.backend == "metal":
+        ops = metal.linears(ops)
+        if row_class != "many_rows":
+            ops = metal.split_attention(ops)
     classes = row_classes(row_class, logits)
     launches = [choose(op, target, row_classes=classes, kv_dtype=kv_dtype, allow_missing=allow_missing) for op in ops]
     barriers.assign(launches)

@@ -1,7 +1,7 @@
 """Literal rewrites of the op list, each a short named sequence with its conditions. There is no general matcher.
 
-`absorb_latents` and `quantize_inputs` are not fusions: the one takes another form of the same maths, the other is what
-kernels of the CPU need. The others may be left out (`fuse=False`) without changing results beyond rounding.
+`absorb_latents` and `quantize_inputs` are not fusions but needs of kernels: the one always runs, the other always on
+the CPU. The others may be left out (`fuse=False`) without changing results beyond rounding.
 """
 
 from __future__ import annotations
@@ -18,18 +18,9 @@ Ops = list[Op]
 
 def absorb_latents(ops: Ops) -> Ops:
     """latent_attention in its absorbed form: queries through k_up, attention over latents, its result through v_up."""
-    return _absorbed(ops, lambda op: True)
-
-
-def absorb_selections(ops: Ops) -> Ops:
-    """As absorb_latents where positions are selected: most of those that would be expanded, nobody sees."""
-    return _absorbed(ops, lambda op: "selected" in op.operands)
-
-
-def _absorbed(ops: Ops, chosen: Callable[[Op], bool]) -> Ops:
     out: Ops = []
     for op in ops:
-        if op.kind != "latent_attention" or not chosen(op):
+        if op.kind != "latent_attention":
             out.append(op)
             continue
         q, k_up, v_up = (op.operands[name] for name in ("q", "k_up", "v_up"))
@@ -55,7 +46,7 @@ def quantize_inputs(ops: Ops, bits: int) -> Ops:
         weight = op.operands.get("weight")
         if op.kind in ("linear", "expert_linear") and _is_quantized(weight):
             assert isinstance(weight, Weight | Experts)
-            x = _value(op, "x")
+            x = value_of(op, "x")
             key = x, x.width // weight.shape[-1]
             if key not in quantized:
                 quantized[key] = Value(x.shape, "quantize", f"q{bits}", key[1])
@@ -67,7 +58,7 @@ def quantize_inputs(ops: Ops, bits: int) -> Ops:
 
 def quantize_in_producer(ops: Ops) -> Ops:
     """A norm or gated_activation whose only reader is a quantize writes quantised rows itself."""
-    users, removed, out = _users(ops), set(), []
+    users, removed, out = users_of(ops), set(), []
     for op in ops:
         readers = users[op.out] if op.out else []
         whole = op.kind in ("rms_norm", "layer_norm") and op.attributes["groups"] == 1
@@ -81,13 +72,13 @@ def quantize_in_producer(ops: Ops) -> Ops:
 
 def residual_in_linear(ops: Ops) -> Ops:
     """Add of a linear's or expert_sum's result, read by nobody else, to an earlier value becomes its residual."""
-    users, made = _users(ops), {op.out: i for i, op in enumerate(ops) if op.out}
+    users, made = users_of(ops), {op.out: i for i, op in enumerate(ops) if op.out}
     rewritten: dict[Op, Op] = {}
     removed: set[Op] = set()
     for add in ops:
         if add.kind != "add":
             continue
-        a, b = _value(add, "a"), _value(add, "b")
+        a, b = value_of(add, "a"), value_of(add, "b")
         for product, other in ((b, a), (a, b)):
             op = ops[made[product]]
             earlier = made.get(other, -1) < made[product]
@@ -101,7 +92,7 @@ def residual_in_linear(ops: Ops) -> Ops:
 
 def qkv_prepare(ops: Ops) -> Ops:
     """Head norms and rotations between the projections and the cache, and the append itself, become one launch."""
-    users, producers = _users(ops), {op.out: op for op in ops if op.out}
+    users, producers = users_of(ops), {op.out: op for op in ops if op.out}
     rewritten: dict[Op, Op] = {}
     removed: set[Op] = set()
 
@@ -117,7 +108,7 @@ def qkv_prepare(ops: Ops) -> Ops:
                 continue
             if kind == "rms_norm" and value.width != op.attributes["groups"] * head_dim:
                 continue
-            found[kind], value = op, _value(op, "x")
+            found[kind], value = op, value_of(op, "x")
         return value, found
 
     for append in ops:
@@ -128,9 +119,9 @@ def qkv_prepare(ops: Ops) -> Ops:
         assert isinstance(cache, CacheLayer)
         if cache.kind != "keys_values":
             continue
-        q, q_ops = chain(_value(attention, "q"), ("rope", "rms_norm"), cache.head_dim)
-        k, k_ops = chain(_value(append, "k"), ("rope", "rms_norm"), cache.head_dim)
-        v, v_ops = chain(_value(append, "v"), ("rms_norm",), cache.v_head_dim)
+        q, q_ops = chain(value_of(attention, "q"), ("rope", "rms_norm"), cache.head_dim)
+        k, k_ops = chain(value_of(append, "k"), ("rope", "rms_norm"), cache.head_dim)
+        v, v_ops = chain(value_of(append, "v"), ("rms_norm",), cache.v_head_dim)
         norms = {
             name: found["rms_norm"] for name, found in (("q", q_ops), ("k", k_ops), ("v", v_ops)) if "rms_norm" in found
         }
@@ -160,10 +151,10 @@ def qkv_prepare(ops: Ops) -> Ops:
 
 
 CPU_FUSIONS: tuple[Callable[[Ops], Ops], ...] = (residual_in_linear, qkv_prepare, quantize_in_producer)
-METAL_FUSIONS: tuple[Callable[[Ops], Ops], ...] = (residual_in_linear, qkv_prepare)
 
 
-def _users(ops: Ops) -> defaultdict[Value, list[Op]]:
+def users_of(ops: Ops) -> defaultdict[Value, list[Op]]:
+    """The ops that read each value. Only before an op has more than one result."""
     users: defaultdict[Value, list[Op]] = defaultdict(list)
     for op in ops:
         for operand in op.operands.values():
@@ -172,7 +163,8 @@ def _users(ops: Ops) -> defaultdict[Value, list[Op]]:
     return users
 
 
-def _value(op: Op, name: str) -> Value:
+def value_of(op: Op, name: str) -> Value:
+    """The named operand, which is a value."""
     operand = op.operands[name]
     assert isinstance(operand, Value)
     return operand

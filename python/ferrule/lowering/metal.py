@@ -1,16 +1,123 @@
-"""What plans for Metal have of their own: attention in two launches for few rows, and the limits of its kernels."""
+"""What plans for Metal have of their own: fusions, attention in two launches for few rows, limits of its kernels."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from ..graph import CacheLayer, Op, Value
-from .fusions import Ops
+from ..graph import CacheLayer, Op, Operand, Value, Weight
+from .fusions import Ops, qkv_prepare, residual_in_linear, users_of, value_of
 
 MAX_SPLITS = 16  # parts of a context that few rows of attention are cut into, so that they occupy the GPU
 _BLOCK = 64  # positions; a part has at least one block
 
 Params = Mapping[str, int | float]
+
+
+_MATRICES = ("", "_b", "_c")  # suffixes of the operands of `linears`
+
+
+def gated_linears(ops: Ops) -> Ops:
+    """gated_activation of two linears that read one value, and are read by nobody else, is one launch."""
+    users, made = users_of(ops), {op.out: op for op in ops if op.out}
+    rewritten: dict[Op, Op] = {}
+    removed: set[Op] = set()
+    for op in ops:
+        if op.kind != "gated_activation":
+            continue
+        gate, up = (made.get(value_of(op, name)) for name in ("gate", "up"))
+        if gate is None or up is None or gate is up or not (_is_plain(gate) and _is_plain(up)):
+            continue
+        alike = _input(gate) == _input(up) and _matrix(gate).shape == _matrix(up).shape
+        if alike and all(users[value_of(op, name)] == [op] for name in ("gate", "up")):
+            operands = _side_by_side([gate, up], with_results=False)
+            rewritten[op] = replace(op, kind="linears", operands=operands, stage=gate.stage)
+            removed |= {gate, up}
+    return [rewritten.get(op, op) for op in ops if op not in removed]
+
+
+def linears_side_by_side(ops: Ops) -> Ops:
+    """Up to three linears of a layer that read one value and whose weights have one format are one launch."""
+    groups: defaultdict[object, list[Op]] = defaultdict(list)
+    for op in ops:
+        if _is_plain(op):
+            groups[op.layer, _input(op)].append(op)
+    rewritten: dict[Op, Op] = {}
+    removed: set[Op] = set()
+    for group in groups.values():
+        for i in range(0, len(group), len(_MATRICES)):
+            first, *others = together = group[i : i + len(_MATRICES)]
+            rewritten[first] = replace(first, kind="linears", operands=_side_by_side(together, with_results=True))
+            removed.update(others)
+    return [rewritten.get(op, op) for op in ops if op not in removed]
+
+
+def residual_norm(ops: Ops) -> Ops:
+    """The norm of a block's result, the add of the residual and the norm of the sum, if one follows, are one launch."""
+    users, made = users_of(ops), {op.out: op for op in ops if op.out}
+    rewritten: dict[Op, Op] = {}
+    removed: set[Op] = set()
+    for add in ops:
+        if add.kind != "add" or add.out is None:
+            continue
+        for name, other in (("a", "b"), ("b", "a")):
+            norm = made.get(value_of(add, name))
+            if norm is None or not _is_whole_norm(norm) or len(users[value_of(add, name)]) != 1:
+                continue
+            operands: dict[str, Operand] = {**norm.operands, "residual": add.operands[other]}
+            follower = next(
+                (op for op in users[add.out] if _is_whole_norm(op) and op.attributes == norm.attributes), None
+            )
+            if follower is not None and follower.out is not None:
+                operands["next"] = follower.out
+                if "weight" in follower.operands:
+                    operands["next_weight"] = follower.operands["weight"]
+                removed.add(follower)
+            settings = {key: norm.attributes[key] for key in ("eps", "weight_offset")}
+            rewritten[add] = replace(add, kind="residual_norm", operands=operands, attributes=settings)
+            removed.add(norm)
+            break
+    return [rewritten.get(op, op) for op in ops if op not in removed]
+
+
+# The last two make ops with several results.
+FUSIONS: tuple[Callable[[Ops], Ops], ...] = (
+    *(residual_in_linear, qkv_prepare, gated_linears),
+    *(residual_norm, linears_side_by_side),
+)
+
+
+def linears(ops: Ops) -> Ops:
+    """Every linear as the op that Metal's kernels serve."""
+    return [replace(op, kind="linears") if op.kind == "linear" else op for op in ops]
+
+
+def _is_plain(op: Op) -> bool:
+    return op.kind == "linear" and "residual" not in op.operands
+
+
+def _is_whole_norm(op: Op) -> bool:
+    return op.kind == "rms_norm" and op.attributes["groups"] == 1
+
+
+def _input(op: Op) -> tuple[Operand, str]:
+    return op.operands["x"], _matrix(op).format
+
+
+def _matrix(op: Op) -> Weight:
+    weight = op.operands["weight"]
+    assert isinstance(weight, Weight)
+    return weight
+
+
+def _side_by_side(together: Ops, *, with_results: bool) -> dict[str, Operand]:
+    operands: dict[str, Operand] = {"x": together[0].operands["x"]}
+    for suffix, op in zip(_MATRICES, together, strict=False):
+        operands |= {name + suffix: op.operands[name] for name in ("weight", "bias") if name in op.operands}
+        if with_results and suffix and op.out is not None:
+            operands[f"out{suffix}"] = op.out
+    return operands
 
 
 def split_attention(ops: Ops) -> Ops:

@@ -10,25 +10,11 @@ from typing import Any
 
 from ..formats import FORMATS
 from ..graph import CacheLayer, StateLayer, Value, Weight
-from .choose import missing
 from .layout import row_bytes
 from .plan import Launch, Plan
 
-# Parameters that the map leaves out: those in the columns of shape and dtype, and one that differs from layer to layer.
-HIDDEN = {
-    "k",
-    "n",
-    "width",
-    "kv_heads",
-    "head_dim",
-    "v_head_dim",
-    "planes",
-    "plain",
-    "rotated",
-    "rank",
-    "v_dim",
-    "begin",
-}
+# Parameters that the columns of shape and dtype show.
+SHOWN = {"k", "n", "n_b", "n_c", "width", "kv_heads", "head_dim", "v_head_dim", "planes"}
 
 
 @dataclass(frozen=True)
@@ -97,9 +83,9 @@ def as_json(plan: Plan) -> dict[str, Any]:
 def as_text(plan: Plan) -> str:
     """The map as a table; kernels that are not written yet are marked with *."""
     groups = entries(plan)
-    columns = ("stage", "kernel", "dtype", "shape", "bytes", "parameters")
+    columns = ("stage", "kernel", "dtype", "shape", "parameters", "bytes")
     table = [
-        (e.stage, e.kernel + ("" if e.exists else " *"), e.dtype, e.shape, f"{e.bytes:,}", e.params)
+        (e.stage, e.kernel + ("" if e.exists else " *"), e.dtype, e.shape, e.params, f"{e.bytes:,}")
         for group in groups
         for e in group.entries
     ]
@@ -107,8 +93,8 @@ def as_text(plan: Plan) -> str:
 
     def line(cells: tuple[str, ...], mark: str) -> str:
         padded = [
-            cell.rjust(w) if name == "bytes" else cell.ljust(w)
-            for name, cell, w in zip(columns, cells, widths, strict=True)
+            cell.rjust(w) if i == len(cells) - 1 else cell.ljust(w)
+            for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
         ]
         return f"{mark} " + "  ".join(padded).rstrip()
 
@@ -155,25 +141,21 @@ def _ranges(numbers: tuple[int, ...]) -> str:
 
 def _entry(plan: Plan, launch: Launch, rows: int) -> Entry:
     n = rows if launch.rows == "tokens" else 1
-    matrix = next((o for o in launch.operands.values() if isinstance(o, Weight) and len(o.shape) == 2), None)
+    matrices = [o for o in launch.operands.values() if isinstance(o, Weight) and len(o.shape) == 2]
     cache = next((o for o in launch.operands.values() if isinstance(o, CacheLayer)), None)
     out = launch.operands.get("out")
-    if cache is not None and matrix is not None:
-        dtype, shape = (
-            f"{plan.kv_dtype}, {matrix.format}",
-            f"{cache.kv_heads} x ({cache.head_dim} + {cache.v_head_dim})",
-        )
-    elif matrix is not None:
-        dtype, shape = matrix.format, f"{matrix.shape[0]} x {matrix.shape[1]}"
+    if matrices:
+        rows_of_all = " + ".join(str(matrix.shape[0]) for matrix in matrices)
+        dtype, shape = matrices[0].format, f"{rows_of_all} x {matrices[0].shape[1]}"
     elif cache is not None:
         dtype, shape = plan.kv_dtype, f"{cache.kv_heads} x ({cache.head_dim} + {cache.v_head_dim})"
     else:
         assert isinstance(out, Value)
         dtype, shape = out.dtype, str(out.width)
     neutral = {"scale": 1, "groups": 1, "parts": 1}
-    shown = {k: v for k, v in launch.params.items() if k not in HIDDEN and v != neutral.get(k, 0)}
+    shown = {k: v for k, v in launch.params.items() if k not in SHOWN and v != neutral.get(k, 0)}
     params = " ".join(f"{k}={v:g}" for k, v in shown.items())
-    exists = missing(plan.target, launch.kernel, launch.op, launch.params) is None
+    exists = launch.kernel in plan.target.kernels
     moved = sum(_bytes(launch, name, operand, n, plan.kv_dtype) for name, operand in launch.operands.items())
     return Entry(launch.stage, launch.kernel, exists, dtype, shape, params, moved, launch.barrier)
 
@@ -189,8 +171,6 @@ def _bytes(launch: Launch, name: str, operand: object, rows: int, kv_dtype: str)
         if launch.op == "expert_linear" and name == "weight":  # the first of the experts' matrices
             live = min(launch.params["experts"], rows * launch.params["slots"])
             return int(live) * operand.data.nbytes
-        if name in ("k_up", "v_up"):  # those of the first head
-            return int(launch.params["heads"]) * operand.data.nbytes
         return operand.data.nbytes
     if isinstance(operand, StateLayer):
         return 4 * math.prod(operand.shape)

@@ -179,7 +179,6 @@ variant(
     "falcon",
     "gpt2",
     note="ALiBi, sequential, bias, MHA",
-    attention="sdpa",  # eager attention adds the position biases twice
     **FALCON,
     alibi=True,
     multi_query=False,

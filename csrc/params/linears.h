@@ -1,0 +1,98 @@
+// linears, Metal's matrix products: up to three matrices times one x, side by side in one launch, or two of which the
+// first gates the second.
+//   out[r, j] = sum_i(x[r, i] * weight[j, i]) + bias[j] + residual[r, j]; out_b from weight_b and bias_b, out_c
+//   likewise gated: out[r, j] = act(sum_i(x[r, i] * weight[j, i]) + bias[j]) * (sum_i(x[r, i] * weight_b[j, i]) +
+//   bias_b[j])
+// x: f32 [rows, k]; weight, weight_b, weight_c: [n, k], [n_b, k], [n_c, k] in one weight format (the kernel's suffix),
+// rows contiguous; biases: f32 [n], [n_b], [n_c]; out, out_b, out_c: f32 [rows, n], [rows, n_b], [rows, n_c]; residual:
+// f32 [rows, n], may be out's memory. An absent matrix has no rows. gated: n_b = n, and out_b is absent. activation:
+// see activation.h. `matvec_<format>` serves one row, `matvec_rows_<format>` 2 to 8, `matmul_<format>` many. Sums are
+// f32, in orders of each kernel's own that do not depend on what else the launch computes.
+#pragma once
+#include "activation.h"
+#include "metal_dispatch.h"
+#include "signature.h"
+
+namespace ferrule {
+
+struct Linears {
+    uint32_t k;
+    uint32_t n;
+    uint32_t n_b;
+    uint32_t n_c;
+    uint32_t gated;
+    uint32_t activation;
+};
+
+namespace linears {
+
+enum Operand { x, weight, bias, residual, out, weight_b, bias_b, out_b, weight_c, bias_c, out_c };
+enum Constant {
+    has_bias,
+    has_residual,
+    has_weight_b,
+    has_bias_b,
+    has_out_b,
+    has_out_c,
+    has_bias_c,
+    fc_gated,
+    fc_activation
+};
+
+// Weight rows that a simdgroup of matvec and matvec_rows takes, rows of x of matvec_rows, tiles of matmul.
+FERRULE_CONSTANT uint32_t kMatvecSimdgroups = 2;
+FERRULE_CONSTANT uint32_t kMatvecRows = 4;
+FERRULE_CONSTANT uint32_t kMatvecRowsRows = 2;
+FERRULE_CONSTANT uint32_t kMatvecColumns = 8;
+FERRULE_CONSTANT uint32_t kTileN = 64;
+FERRULE_CONSTANT uint32_t kTileRows = 32;
+FERRULE_CONSTANT uint32_t kTileK = 32;
+FERRULE_CONSTANT uint32_t kMatmulThreads = 128;
+
+#ifndef __METAL_VERSION__
+inline constexpr ParamField fields[] = {
+    {"k", FieldType::u32, offsetof(Linears, k)},         {"n", FieldType::u32, offsetof(Linears, n)},
+    {"n_b", FieldType::u32, offsetof(Linears, n_b)},     {"n_c", FieldType::u32, offsetof(Linears, n_c)},
+    {"gated", FieldType::u32, offsetof(Linears, gated)}, {"activation", FieldType::u32, offsetof(Linears, activation)}};
+inline constexpr OperandInfo operands[] = {{"x", Access::read},
+                                           {"weight", Access::read},
+                                           {"bias", Access::read, true},
+                                           {"residual", Access::read, true},
+                                           {"out", Access::write},
+                                           {"weight_b", Access::read, true},
+                                           {"bias_b", Access::read, true},
+                                           {"out_b", Access::write, true},
+                                           {"weight_c", Access::read, true},
+                                           {"bias_c", Access::read, true},
+                                           {"out_c", Access::write, true}};
+inline constexpr OpSignature signature{"linears", sizeof(Linears), fields, operands};
+
+// Tiles of so many weight rows: each is of one matrix, or half of the gate and half of what it gates.
+inline constexpr uint32_t tiles(const Linears& params, uint32_t weight_rows) {
+    if (params.gated) return ceil_div(params.n, weight_rows / 2);
+    return ceil_div(params.n, weight_rows) + ceil_div(params.n_b, weight_rows) + ceil_div(params.n_c, weight_rows);
+}
+
+// matvec_<format>: a row of x for all rows of the weights.
+inline constexpr MetalDispatch matvec_dispatch(const Linears& params, const LaunchSizes& sizes) {
+    return {.x = tiles(params, kMatvecSimdgroups * kMatvecRows),
+            .y = sizes.rows,
+            .threads = kMatvecSimdgroups * kSimdWidth};
+}
+
+// matvec_rows_<format>: up to kMatvecColumns rows of x at once.
+inline constexpr MetalDispatch matvec_rows_dispatch(const Linears& params, const LaunchSizes& sizes) {
+    return {.x = tiles(params, kMatvecSimdgroups * kMatvecRowsRows),
+            .y = ceil_div(sizes.rows, kMatvecColumns),
+            .threads = kMatvecSimdgroups * kSimdWidth};
+}
+
+// matmul_<format>: a threadgroup per tile of out.
+inline constexpr MetalDispatch matmul_dispatch(const Linears& params, const LaunchSizes& sizes) {
+    return {.x = ceil_div(sizes.rows, kTileRows), .y = tiles(params, kTileN), .threads = kMatmulThreads};
+}
+#endif
+
+}  // namespace linears
+
+}  // namespace ferrule
