@@ -18,6 +18,7 @@
 #include "kv_append.h"
 #include "layer_norm.h"
 #include "linears.h"
+#include "limit.h"
 #include "long_rope_table.h"
 #include "matmul.h"
 #include "multiply.h"
@@ -60,6 +61,7 @@ inline constexpr const OpSignature* kSignatures[] = {
     &kv_append::signature,
     &layer_norm::signature,
     &linears::signature,
+    &limit::signature,
     &long_rope_table::signature,
     &matmul::signature,
     &multiply::signature,

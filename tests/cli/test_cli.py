@@ -15,6 +15,7 @@ import pytest
 from ferrule.checkpoint import packages
 from ferrule.cli import info
 from ferrule.cli.main import main
+from ferrule.engine import limits
 
 PROMPT = "Gravity is the force that"
 CONTINUATION = " holds the universe together. It's"
@@ -142,7 +143,23 @@ def test_verify(ferrule: Callable[..., Result], tiny_model: Callable[..., Path])
     assert "first divergence: " in out
 
 
+def test_bench(
+    ferrule: Callable[..., Result], tiny_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "_READ_BYTES", 8 << 20)
+    sizes = ("-p", "5", "-n", "2", "-d", "3", "-r", "2", "--profile")
+    status, out, _ = ferrule("bench", tiny_model("qwen3"), *sizes)
+    assert status == 0
+    assert "limits of this machine: read " in out
+    for line in ("prefill 5 ", "decode 2 ", "prefill, a step of 5 tokens, ", "decode, a step, ", "ffn down "):
+        assert f"\n{line}" in out
+    found = json.loads(ferrule("bench", tiny_model("qwen3"), *sizes, "-s", "4", "--json").out)
+    assert [(timing["tokens"], len(timing["seconds"])) for timing in found["timings"].values()] == [(5, 2), (8, 2)]
+    assert {stage["kernel"] for stages in found["profiles"].values() for stage in stages} >= {"matvec_bf16", "rms_norm"}
+
+
 HELP = {
+    "bench": "--profile",
     "": "Commands:",
     "run": "--max-new-tokens N",
     "chat": "--system TEXT",
@@ -166,6 +183,8 @@ WRONG = {
     "target": (("run", "x", "--target", "sse9"), 1, "Error: there is no target 'sse9'; expected "),
     "target of a map": (("map", "--target", "avx1"), 1, "Error: unknown target 'avx1'"),
     "device": (("run", "x", "--device", "metal"), 1, "Error: this build of ferrule has no Metal backend"),
+    "depth": (("bench", "--depth", "8100"), 1, "Error: the context is too short; expected at most 8192 tokens"),
+    "activations": (("info", "--activation-bits", "4"), 2, "'4' is not one of '16', '8'"),
     "context": (("info", "--context", "99999"), 1, "whole number from 1 to 8192; found 99999"),
     "prompt": (("run", ""), 1, "Error: the prompt is empty"),
     "option's value": (("run", "x", "--top-p", "7"), 1, "Error: top_p is out of range"),

@@ -8,6 +8,7 @@ from importlib.metadata import version
 import click
 
 from ..errors import FerruleError
+from .bench import bench
 from .chat import chat
 from .info import info
 from .map import show_map
@@ -21,7 +22,7 @@ def cli() -> None:
     """Runs language models on this machine, from GGUF files and Hugging Face checkpoints."""
 
 
-for command in (run, chat, info, show_map, verify):
+for command in (run, chat, info, show_map, bench, verify):
     cli.add_command(command)
 
 

@@ -59,7 +59,7 @@ class Runner:
             for chunk in chunks:
                 self.cache.grow(chunk.sequence, chunk.sequence.length + len(chunk.tokens))
             step = step_inputs(chunks)
-            plan, program = self._program(self.target.row_class(step.tokens), self.target.row_class(step.rows))
+            plan, program = self._compiled(step.tokens, step.rows)
             if out is None:
                 out = np.empty((step.rows, self.vocabulary), np.float32)
             arrays = [step.arrays[i.name] for i in plan.inputs]
@@ -83,11 +83,18 @@ class Runner:
                 self.cache.close()
                 del self.graph, self._executor
 
-    def _program(self, tokens: RowClass, logits: RowClass) -> tuple[Plan, _core.Program]:
-        if (tokens, logits) not in self._programs:
-            plan = lower(self.graph, self.target, tokens, logits=logits, kv_dtype=self.cache.dtype, fuse=self._fuse)
-            self._programs[tokens, logits] = plan, compile_plan(plan, self._executor, self.cache)
-        return self._programs[tokens, logits]
+    def plan(self, tokens: int, rows: int) -> Plan:
+        """What serves steps of so many tokens and wanted rows of logits."""
+        with self._lock:
+            return self._compiled(tokens, rows)[0]
+
+    def _compiled(self, tokens: int, rows: int) -> tuple[Plan, _core.Program]:
+        classes = self.target.row_class(tokens), self.target.row_class(rows)
+        if classes not in self._programs:
+            kv_dtype = self.cache.dtype
+            plan = lower(self.graph, self.target, classes[0], logits=classes[1], kv_dtype=kv_dtype, fuse=self._fuse)
+            self._programs[classes] = plan, compile_plan(plan, self._executor, self.cache)
+        return self._programs[classes]
 
 
 def compile_plan(plan: Plan, executor: Executor, cache: KVCache) -> _core.Program:

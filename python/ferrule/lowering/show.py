@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from ..formats import FORMATS
-from ..graph import CacheLayer, StateLayer, Value, Weight
+from ..graph import CacheLayer, Operand, StateLayer, Value, Weight
 from .layout import row_bytes
 from .plan import Launch, Plan
 
@@ -156,8 +156,18 @@ def _entry(plan: Plan, launch: Launch, rows: int) -> Entry:
     shown = {k: v for k, v in launch.params.items() if k not in SHOWN and v != neutral.get(k, 0)}
     params = " ".join(f"{k}={v:g}" for k, v in shown.items())
     exists = launch.kernel in plan.target.kernels
-    moved = sum(_bytes(launch, name, operand, n, plan.kv_dtype) for name, operand in launch.operands.items())
-    return Entry(launch.stage, launch.kernel, exists, dtype, shape, params, moved, launch.barrier)
+    return Entry(
+        launch.stage, launch.kernel, exists, dtype, shape, params, launch_bytes(plan, launch, n), launch.barrier
+    )
+
+
+def launch_bytes(plan: Plan, launch: Launch, rows: int, *, only: Operand | None = None) -> int:
+    """Bytes that a launch over so many rows moves, without the cache's history; of one operand where named."""
+    return sum(
+        _bytes(launch, name, operand, rows, plan.kv_dtype)
+        for name, operand in launch.operands.items()
+        if only is None or operand is only
+    )
 
 
 def _bytes(launch: Launch, name: str, operand: object, rows: int, kv_dtype: str) -> int:

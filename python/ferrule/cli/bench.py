@@ -1,0 +1,121 @@
+"""`ferrule bench`: how fast a model reads and writes, and how near that is to the machine's limits."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from ..engine import benchmark
+from ..engine.benchmark import StageTime, Timing, Work
+from ..engine.limits import Limits, measure
+from ..errors import OptionError
+from . import options
+
+
+@click.command(short_help="Measure speed and shares of the machine's limits.", epilog=options.MODEL_HELP)
+@click.argument("model", required=False)
+@click.option("-p", "--prompt", type=click.IntRange(1), default=512, show_default=True, help="Tokens to read.")
+@click.option("-n", "--generate", type=click.IntRange(1), default=64, show_default=True, help="Tokens to write.")
+@click.option("-d", "--depth", type=click.IntRange(0), default=0, show_default=True, help="Tokens already there.")
+@click.option("-s", "--sequences", type=click.IntRange(1, 64), default=1, help="Texts to write at once.")
+@click.option("-r", "--rounds", type=click.IntRange(1), default=5, show_default=True)
+@click.option("--profile", is_flag=True, help="Also show where the time goes, by stage and kernel.")
+@options.json_flag
+@options.loading
+def bench(
+    model: str | None,
+    prompt: int,
+    generate: int,
+    depth: int,
+    sequences: int,
+    rounds: int,
+    profile: bool,
+    as_json: bool,
+    **rest: Any,
+) -> None:
+    """Measure how fast MODEL reads a prompt and writes tokens.
+
+    Shares are of what this machine reads from memory and computes at most, measured before: a step cannot take less
+    than the larger of its two.
+    """
+    with options.load(model, rest) as m:
+        if (needed := depth + max(prompt, generate)) > m.context:
+            raise OptionError("the context is too short", expected=f"at most {m.context} tokens", found=str(needed))
+        runner = m.runner
+        limits = measure(runner.target, runner.threads) if m.device == "cpu" else None
+        benchmark.decode(runner, 2, depth=8, rounds=1)  # what a process does only once
+        timings = {
+            f"prefill {prompt}": benchmark.prefill(runner, prompt, depth=depth, rounds=rounds),
+            f"decode {generate}": benchmark.decode(runner, generate, depth=depth, rounds=rounds, sequences=sequences),
+        }
+        profiles: dict[str, list[StageTime]] = {}
+        if profile:
+            step = min(prompt, runner.max_tokens)
+            profiles[f"prefill, a step of {step} tokens"] = benchmark.profile(runner, step, depth=depth, rounds=rounds)
+            profiles["decode, a step"] = benchmark.profile(runner, 1, depth=max(depth, 1), rounds=rounds)
+        title = f"{m.name} on {runner.target.name}"
+        if m.device == "cpu":
+            title += f", {runner.threads} threads, {runner.target.activation_bits}-bit activations"
+    if as_json:
+        found = {
+            "model": title,
+            "limits": asdict(limits) if limits else None,
+            "timings": {name: asdict(timing) for name, timing in timings.items()},
+            "profiles": {name: [asdict(stage) for stage in stages] for name, stages in profiles.items()},
+        }
+        click.echo(json.dumps(found, indent=2))
+        return
+    click.echo(title)
+    if limits:
+        click.echo(
+            f"limits of this machine: read {limits.read / 1e9:.1f} GB/s, "
+            f"int8 {limits.int8 / 1e9:.0f} GOP/s, float32 {limits.f32 / 1e9:.0f} GFLOP/s"
+        )
+    columns: tuple[str, ...] = ("", "tokens/s", "fastest", "slowest", "of memory", "of compute")
+    lines = [(name, *_speeds(timing), *_shares(timing, limits)) for name, timing in timings.items()]
+    click.echo("\n" + _table([columns, *lines]))
+    for name, stages in profiles.items():
+        total = sum(stage.seconds for stage in stages)
+        columns = ("stage", "kernel", "launches", "ms", "share", "of memory", "of compute")
+        lines = [_stage(stage, total, limits) for stage in stages]
+        click.echo(f"\n{name}, {total * 1e3:.1f} ms\n" + _table([columns, *lines], left=2))
+
+
+def _stage(stage: StageTime, total: float, limits: Limits | None) -> tuple[str, ...]:
+    shares = _used(stage.work, stage.seconds, limits)
+    milliseconds, share = f"{stage.seconds * 1e3:.2f}", f"{stage.seconds / total:.1%}"
+    return stage.stage, stage.kernel, str(stage.launches), milliseconds, share, *shares
+
+
+def _speeds(timing: Timing) -> list[str]:
+    """Tokens per second: median, fastest and slowest round."""
+    return [f"{timing.tokens / of(timing.seconds):.1f}" for of in (statistics.median, min, max)]
+
+
+def _shares(timing: Timing, limits: Limits | None) -> tuple[str, str]:
+    return _used(timing.work, statistics.median(timing.seconds), limits)
+
+
+def _used(work: Work, seconds: float, limits: Limits | None) -> tuple[str, str]:
+    """Shares of memory bandwidth and of arithmetic that the work took up."""
+    if limits is None:
+        return "", ""
+    compute = work.int8 / limits.int8 + work.f32 / limits.f32
+    return f"{work.bytes / limits.read / seconds:.0%}", f"{compute / seconds:.0%}"
+
+
+def _table(rows: list[tuple[str, ...]], left: int = 1) -> str:
+    """Columns, the first `left` aligned left, the others right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    cells = [
+        [
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        for row in rows
+    ]
+    return "\n".join("  ".join(row).rstrip() for row in cells)
