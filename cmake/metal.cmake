@@ -33,18 +33,20 @@ if(FERRULE_METAL_HOST)
     install(PROGRAMS $<TARGET_FILE:kernels_checked> DESTINATION ferrule RENAME ferrule.metallib.checked)
 elseif(APPLE)
     target_compile_options(metal PRIVATE -fno-objc-arc)
-    target_link_libraries(metal PUBLIC "-framework Foundation" "-framework Metal")
+    # Without Core Graphics, a program that shows nothing gets no default device.
+    target_link_libraries(metal PUBLIC "-framework CoreGraphics" "-framework Foundation" "-framework Metal")
 
     # Without fast mathematics, for results are compared with those of other devices; kernels ask for it where they want.
     file(GLOB KERNELS CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/metal/*.metal)
     file(GLOB_RECURSE KERNEL_HEADERS CONFIGURE_DEPENDS
-        ${CMAKE_CURRENT_SOURCE_DIR}/metal/*.h ${CMAKE_CURRENT_SOURCE_DIR}/csrc/params/*.h)
+        ${CMAKE_CURRENT_SOURCE_DIR}/metal/*.h ${CMAKE_CURRENT_SOURCE_DIR}/csrc/params/*.h
+        ${CMAKE_CURRENT_SOURCE_DIR}/csrc/formats/*.h)
     set(METAL_COMPILER xcrun -sdk macosx metal -std=metal3.1 -mmacosx-version-min=14.0 -O2 -fno-fast-math)
     foreach(source IN LISTS KERNELS)
         cmake_path(GET source STEM stem)
         set(air ${CMAKE_CURRENT_BINARY_DIR}/${stem}.air)
         add_custom_command(OUTPUT ${air} COMMAND ${METAL_COMPILER} -c ${source} -o ${air}
-            DEPENDS ${source} ${KERNEL_HEADERS} csrc/constant.h VERBATIM)
+            DEPENDS ${source} ${KERNEL_HEADERS} ${CMAKE_CURRENT_SOURCE_DIR}/csrc/constant.h VERBATIM)
         list(APPEND AIRS ${air})
     endforeach()
     set(METALLIB ${CMAKE_CURRENT_BINARY_DIR}/ferrule.metallib)

@@ -1,4 +1,6 @@
-"""Metal kernels run on the host, see tests/metal_host, or on a GPU that `--metal-runner` names.
+"""Metal kernels and plans run on the Mac's GPU where there is one, else on the host, see tests/metal_host.
+
+`--metal-runner` names another place for kernels.
 
 What tests of CPU kernels share comes from tests/kernels.
 """
@@ -12,6 +14,8 @@ from metal_host.host import metal_host
 
 sys.path.append(str(Path(__file__).parents[1] / "kernels"))
 
+from ferrule import _core
+from metal.gpu import Gpu
 from metal.metal_process import metal_process
 from metal.metal_runner import MetalRunner
 from metal_cuda.device import cuda_device
@@ -22,20 +26,29 @@ __all__ = ["cuda_device", "metal_host", "metal_process"]
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--metal-runner",
-        choices=["host", "cuda", "cuda-sanitized"],
-        default="host",
-        help="where kernels run: on the CPU, or on an NVIDIA GPU, see tests/metal_cuda/README.md",
+        choices=["gpu", "host", "cuda", "cuda-sanitized"],
+        default="gpu" if _core.metal_backend() == "gpu" else "host",
+        help="where kernels run: the Mac's GPU, the CPU, or an NVIDIA GPU, see tests/metal_cuda/README.md",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On a GPU, only tests of kernels have something to run."""
-    if config.getoption("--metal-runner", "host") != "host":
+    """`-m metal` selects the tests of this directory. On an NVIDIA GPU, only those of kernels have something to run."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker("metal")
+    if config.getoption("--metal-runner", "host").startswith("cuda"):
         items[:] = [item for item in items if "runner" in getattr(item, "fixturenames", ())]
+
+
+@pytest.fixture(scope="session")
+def gpu() -> Gpu:
+    """The Mac's."""
+    return Gpu()
 
 
 @pytest.fixture
 def runner(request: pytest.FixtureRequest) -> MetalRunner:
     """In place of the CPU's runner."""
-    on_host = request.config.getoption("--metal-runner", "host") == "host"
-    return MetalRunner(request.getfixturevalue("metal_host" if on_host else "cuda_device"))
+    where = request.config.getoption("--metal-runner")
+    return MetalRunner(request.getfixturevalue({"gpu": "gpu", "host": "metal_host"}.get(where, "cuda_device")))

@@ -1,4 +1,7 @@
-"""A process of its own, whose ferrule has the Metal backend over the stand-in framework of tests/metal_host."""
+"""Where whole plans run for tests: this process where its ferrule has a real GPU, else a process of its own.
+
+The other process's ferrule has the Metal backend over the stand-in framework of tests/metal_host.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,11 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ferrule import _core
 from metal_host.host import CLANG, MetalHost, run_command
 
 ROOT = Path(__file__).resolve().parents[2]
+GNUSTEP = Path("/usr/include/GNUstep/Foundation/Foundation.h")
 T = TypeVar("T")
 
 _framework: ctypes.CDLL
@@ -37,7 +42,8 @@ class Settings(ctypes.Structure):
 class MetalProcess:
     """Runs functions of `dispatch_steps` there. Their errors are raised here."""
 
-    def __init__(self, pool: ProcessPoolExecutor) -> None:
+    def __init__(self, pool: ProcessPoolExecutor | None) -> None:
+        """Without a pool, in this process."""
         self._pool = pool
 
     def run(
@@ -51,8 +57,12 @@ class MetalProcess:
         max_buffer_bytes: int = 1 << 34,
         **options: Any,
     ) -> T:
-        """`function(*arguments, **options)` on a device of these settings."""
+        """`function(*arguments, **options)` on a device of these settings, which only the stand-in has."""
         settings = (seed, checked, gpu_family, max_threads, max_buffer_bytes)
+        if self._pool is None:
+            if settings != (0, False, 9, 0, 1 << 34):
+                pytest.skip("a real GPU has no settings")
+            return function(*arguments, **options)
         return self._pool.submit(_configured, partial(function, **options), arguments, settings).result()
 
 
@@ -68,8 +78,14 @@ def _configured(function: Callable[..., T], arguments: tuple[Any, ...], settings
 
 
 @pytest.fixture(scope="session")
-def metal_process(pytestconfig: pytest.Config, metal_host: MetalHost) -> Iterator[MetalProcess]:
+def metal_process(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Iterator[MetalProcess]:
     """The process. Its module is brought up to date in pytest's cache directory; kernels are those of `metal_host`."""
+    if _core.metal_backend() == "gpu":
+        yield MetalProcess(None)
+        return
+    metal_host: MetalHost = request.getfixturevalue("metal_host")
+    if not GNUSTEP.exists():
+        pytest.skip(f"the stand-in for the Metal framework needs GNUstep: there is no {GNUSTEP}")
     directory = pytestconfig.cache.mkdir("metal_module")
     build = directory / "build"
     with (directory / "lock").open("w") as lock:

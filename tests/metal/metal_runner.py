@@ -9,6 +9,7 @@ import numpy as np
 from kernel_testing import GUARD, SIGNATURES, Buffer, Shape, pack_params
 from numpy.typing import DTypeLike, NDArray
 
+from metal.gpu import Gpu
 from metal_cuda.device import CudaDevice
 from metal_host.host import MetalHost
 
@@ -19,7 +20,7 @@ class MetalRunner:
     Bytes around operands, and operands that are only read, must not change.
     """
 
-    def __init__(self, host: MetalHost | CudaDevice) -> None:
+    def __init__(self, host: MetalHost | CudaDevice | Gpu) -> None:
         self._host = host
         self._ops = host.table()
 

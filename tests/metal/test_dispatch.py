@@ -173,13 +173,16 @@ def test_logits_that_are_no_numbers_are_an_error(
         metal_process.run(steps.small_cache_logits, path, [1, 2, 3])
 
 
-def test_auto_never_takes_the_stand_in(metal_process: MetalProcess, tiny_model: TinyModel) -> None:
-    assert metal_process.run(steps.backend) == "stand-in"
+def test_auto_takes_a_gpu_but_never_the_stand_in(metal_process: MetalProcess, tiny_model: TinyModel) -> None:
     automatic = metal_process.run(steps.information, tiny_model("llama3"), "auto")
-    assert automatic["device"] == "cpu"
-    assert "no Metal backend" in automatic["device_reason"]
     chosen = metal_process.run(steps.information, tiny_model("llama3"), "metal")
-    assert (chosen["device"], chosen["target"]) == ("metal", "apple9")
+    assert (chosen["device"], chosen["device_reason"]) == ("metal", "asked for")
+    if metal_process.run(steps.backend) == "gpu":
+        assert (automatic["device"], automatic["device_reason"]) == ("metal", "the GPU can run the model")
+    else:
+        assert chosen["target"] == "apple9"
+        assert automatic["device"] == "cpu"
+        assert "no Metal backend" in automatic["device_reason"]
 
 
 @pytest.mark.parametrize("package", packages.PACKAGES, ids=lambda package: package.name)
