@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ferrule import _core
 from metal_host.host import CLANG, MetalHost, run_command
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,6 +79,8 @@ def _configured(function: Callable[..., T], arguments: tuple[Any, ...], settings
 @pytest.fixture(scope="session")
 def metal_process(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Iterator[MetalProcess]:
     """The process. Its module is brought up to date in pytest's cache directory; kernels are those of `metal_host`."""
+    from ferrule import _core  # not by the other process, whose ferrule is not this one
+
     if _core.metal_backend() == "gpu":
         yield MetalProcess(None)
         return
