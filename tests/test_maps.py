@@ -10,6 +10,9 @@ from ferrule.engine.kv_cache import cache_dtype
 from ferrule.graph import CacheLayer, Experts, StateLayer
 from ferrule.lowering import lower, metal_target
 
+# Families whose layers have more than the norms, attention and FFN of a Llama's.
+LONGER_LAYERS = {"bitnet", "gemma3n", "gemma4", "granite", "hunyuan", "olmo2"}
+
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the committed CPU maps are x86-64's")
 def test_committed_maps_are_current() -> None:
@@ -23,7 +26,9 @@ def test_committed_maps_are_current() -> None:
 
 def test_a_dense_layer_takes_at_most_ten_launches_per_token_on_metal() -> None:
     n_models = 0
-    for name, graph in maps.graphs():
+    for name, family, graph in maps.graphs():
+        if family in LONGER_LAYERS:
+            continue
         operands = [operand for op in graph.ops for operand in op.operands.values()]
         latent = any(isinstance(o, CacheLayer) and o.kind == "latent" for o in operands)
         if latent or any(isinstance(o, Experts | StateLayer) for o in operands):
@@ -33,4 +38,4 @@ def test_a_dense_layer_takes_at_most_ten_launches_per_token_on_metal() -> None:
         # On average: where results are normed, the first layer has the norm that is no other layer's last launch.
         assert counts.total() <= 10 * len(counts), f"{name}: {counts}"
         n_models += 1
-    assert n_models >= 7
+    assert n_models >= 25

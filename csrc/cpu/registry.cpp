@@ -17,6 +17,7 @@ std::span<const Kernel> gated_activation_kernels();
 std::span<const Kernel> gated_delta_rule_kernels();
 std::span<const Kernel> keep_outliers_kernels();
 std::span<const Kernel> kv_append_kernels();
+std::span<const Kernel> latent_attention_kernels();
 std::span<const Kernel> layer_norm_kernels();
 std::span<const Kernel> limit_kernels();
 std::span<const Kernel> matmul_kernels();
@@ -55,6 +56,7 @@ KernelTable kernels() {
         gated_delta_rule_kernels(),
         keep_outliers_kernels(),
         kv_append_kernels(),
+        latent_attention_kernels(),
         layer_norm_kernels(),
         limit_kernels(),
         matmul_kernels(),

@@ -16,6 +16,7 @@
 #include "gated_delta_rule.h"
 #include "keep_outliers.h"
 #include "kv_append.h"
+#include "latent_attention.h"
 #include "layer_norm.h"
 #include "linears.h"
 #include "limit.h"
@@ -59,6 +60,7 @@ inline constexpr const OpSignature* kSignatures[] = {
     &gated_delta_rule::signature,
     &keep_outliers::signature,
     &kv_append::signature,
+    &latent_attention::signature,
     &layer_norm::signature,
     &linears::signature,
     &limit::signature,

@@ -209,7 +209,11 @@ class Model:
         return out
 
     def info(self) -> dict[str, Any]:
-        """What the model is and needs, as plain data; sizes are in bytes."""
+        """What the model is and needs, as plain data; sizes are in bytes.
+
+        `expanded_cache_bytes_per_token` is what a token would take if the cache kept keys and values instead of the
+        latents that they are made from; None for models without latents.
+        """
         checkpoint, architecture, runner = self._parts()
         tokenizer, graph = self.tokenizer, architecture.graph
         formats = Counter(tensor.format for tensor in checkpoint.tensors.values())
@@ -227,6 +231,7 @@ class Model:
             "model_context": _model_context(architecture),
             "kv_dtype": runner.cache.dtype,
             "cache_bytes_per_token": runner.cache.bytes_per_position,
+            "expanded_cache_bytes_per_token": kv_cache.expanded_bytes(graph, runner.cache.dtype),
             "cache_bytes_at_full_context": runner.cache.bytes_per_position * self.context,
             "state_bytes_per_text": runner.cache.bytes_per_sequence,
             "tokenizer": tokenizer.kind,

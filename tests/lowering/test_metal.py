@@ -1,5 +1,6 @@
 """Plans for Metal, which any build can make: kernels by row class, and what they cannot take."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from ferrule.checkpoint import open_checkpoint
 from ferrule.errors import UnsupportedOp
 from ferrule.formats import FORMATS
 from ferrule.graph import Graph, Weight
-from ferrule.lowering import RowClass, lower, metal_target
+from ferrule.lowering import RowClass, lower, metal_target, show
 
 KERNELS: dict[RowClass, set[str]] = {
     "one_row": {"matvec_f32", "attention_split_f32", "attention_merge"},
@@ -111,6 +112,8 @@ def test_a_head_size_that_kernels_cannot_take_is_refused(row_class: RowClass, he
     graph.output = graph.attention(x, cache, scale=1.0)
     with pytest.raises(UnsupportedOp, match=rf"kernel attention\w* of target apple9 needs .*{needs}"):
         lower(graph, metal_target(), row_class)
+    text = show.as_text(lower(graph, metal_target(), row_class, allow_missing=True))
+    assert re.search(r" attention\w* \*", text)
 
 
 def test_a_state_that_kernels_cannot_hold_is_refused() -> None:

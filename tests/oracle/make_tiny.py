@@ -5,9 +5,10 @@
 Needs torch and transformers (CPU). The checkpoint that transformers loads is the one the tests build: this script only
 chooses the distribution of every tensor, writes the description, and then reads back what `tiny_models.build` made.
 
-Goldens are float32 with eager attention: logits of the prompts without a cache, and greedy decoding by `generate()`
-with the model's own cache. Distributions are chosen so that a mistake shows: logits spread by about 4, decisive
-attention, norms away from their neutral value, greedy tokens that vary and win by a clear gap.
+Goldens are float32, with eager attention unless a variant says otherwise: logits of the prompts without a cache, and
+greedy decoding by `generate()` with the model's own cache. Distributions are chosen so that a mistake shows: logits
+spread by about 4, decisive attention, norms away from their neutral value, greedy tokens that vary and win by a clear
+gap.
 """
 
 import argparse
@@ -212,9 +213,9 @@ def save_description(variant: str, about: dict[str, Any]) -> None:
 
 
 def load(directory: Path, spec: Variant) -> torch.nn.Module:
-    """The checkpoint as a float32 eager model; every tensor of the file and of the model must have found the other."""
+    """The checkpoint as a float32 model; every tensor of the file and of the model must have found the other."""
     model, info = model_class(spec).from_pretrained(
-        directory, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
+        directory, dtype=torch.float32, attn_implementation=spec.attention, output_loading_info=True
     )
     problems = {key: sorted(value) for key, value in info.items() if value}
     if problems:

@@ -18,6 +18,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     activation = c.choice("hidden_act", blocks.ACTIVATIONS, "silu")
     norm, chunk = blocks.Norm(c.number("rms_norm_eps", 1e-5)), c.integer("attention_chunk_size", 0)
     c.ignore("attention_bias", "router_jitter_noise", "for_llm_compressor")
+    c.ignore("intermediate_size_mlp")  # where all layers have experts
     period, step = c.integer("no_rope_layer_interval", 4), c.integer("interleave_moe_layer_step", 1)
     rotates = c.get("no_rope_layers") or [(i + 1) % period for i in range(layers)]
     kinds = ["chunked_attention" if turns and chunk else "full_attention" for turns in rotates]

@@ -94,7 +94,7 @@ def _llama3(base: Frequencies, rope: Mapping[str, Any], head_dim: int) -> tuple[
     """Long wavelengths are stretched, short ones kept, those between interpolated (Llama 3.1)."""
     turns = rope[_ORIGINAL] * base / (2 * math.pi)
     low, high = rope["low_freq_factor"], rope["high_freq_factor"]
-    keep = np.clip((turns - low) / (high - low), 0.0, 1.0)
+    keep = np.clip((turns - low) / max(high - low, 1e-9), 0.0, 1.0)  # Llama 4 has no wavelengths between
     return base * (keep + (1 - keep) / rope["factor"]), 1.0
 
 

@@ -28,6 +28,10 @@ def as_text(facts: Mapping[str, Any]) -> str:
     if facts["context"] != facts["model_context"]:
         context += f" (the model's limit: {facts['model_context']:,})"
     weights, cache = facts["weight_bytes"], facts["cache_bytes_at_full_context"]
+    per_token, expanded = facts["cache_bytes_per_token"], facts["expanded_cache_bytes_per_token"]
+    saved = ""
+    if expanded is not None:
+        saved = f" as latents, {expanded / per_token:.1f} times less than keys and values ({_size(expanded)})"
     bos = "none" if facts["bos_token"] is None else f"{facts['bos_token']}, {'' if facts['adds_bos'] else 'not '}added"
     rows = {
         "model": facts["name"],
@@ -41,7 +45,7 @@ def as_text(facts: Mapping[str, Any]) -> str:
         "end tokens": " ".join(facts["end_tokens"]) or "none",
         "chat template": "none" if facts["chat_template"] is None else f"{len(facts['chat_template'])} characters",
         "memory": f"{_size(weights + cache)}: {_size(weights)} weights (mapped), {_size(cache)} cache at full context",
-        "cache": f"{facts['kv_dtype']}, {_size(facts['cache_bytes_per_token'])} per token",
+        "cache": f"{facts['kv_dtype']}, {_size(per_token)} per token{saved}",
         "runs on": f"{facts['device']} ({facts['target']}), {facts['threads']} threads",
     }
     width = max(map(len, rows))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from .. import _core
 from ..errors import MemoryBudgetError
 from ..formats import FORMATS
-from ..graph import CacheLayer, Graph, StateLayer
+from ..graph import CacheLayer, Experts, Graph, StateLayer
 
 BLOCK = _core.CACHE_BLOCK  # positions in a block (csrc/params/kv_cache.h)
 ELEMENT_BYTES = {"f32": 4, "f16": 2}
@@ -102,6 +102,19 @@ def block_bytes(layer: CacheLayer, dtype: str) -> int:
 def position_bytes(layers: Iterable[CacheLayer], dtype: str) -> int:
     """Bytes that all layers keep of one position."""
     return sum(block_bytes(layer, dtype) for layer in layers) // BLOCK
+
+
+def expanded_bytes(graph: Graph, dtype: str) -> int | None:
+    """As position_bytes of the graph's layers, were keys and values kept in place of latents; None without latents."""
+    kept = {layer: layer.kv_heads * (layer.head_dim + layer.v_head_dim) for layer in graph.caches}
+    latent = [op for op in graph.ops if op.kind == "latent_attention"]
+    for op in latent:
+        k_up, v_up, cache = (op.operands[name] for name in ("k_up", "v_up", "cache"))
+        assert isinstance(k_up, Experts)
+        assert isinstance(v_up, Experts)
+        assert isinstance(cache, CacheLayer)
+        kept[cache] = op.attributes["heads"] * (k_up.shape[2] + cache.head_dim + v_up.shape[1])
+    return sum(kept.values()) * ELEMENT_BYTES[dtype] if latent else None
 
 
 def state_bytes(state: StateLayer) -> int:

@@ -20,6 +20,9 @@ from .devices import Executor, executor
 from .kv_cache import KVCache
 from .step_inputs import Chunk, step_inputs
 
+# Rows of a sequence above which it pays to expand keys and values from latents: for a position of the context, that
+# costs as many products as so many rows save. In DeepSeek V2 and V3 it is 131,072 of each head, and a row saves 768.
+EXPANDED_ROWS = 170
 FIELD_DTYPES = {"u32": np.dtype("<u4"), "f32": np.dtype("<f4")}
 
 
@@ -34,7 +37,8 @@ class Runner:
         self.vocabulary = graph.output.width
         self._fuse = fuse
         self._executor = executor(target, graph, threads)
-        self._programs: dict[tuple[RowClass, RowClass], tuple[Plan, _core.Program]] = {}
+        self._programs: dict[tuple[RowClass, RowClass, bool], tuple[Plan, _core.Program]] = {}
+        self._has_latents = any(layer.kind == "latent" for layer in graph.caches)
         self._lock = threading.Lock()
         self._closed = False
 
@@ -49,7 +53,7 @@ class Runner:
 
         At most `max_tokens` tokens in all. `out` receives the logits where given, `times` every launch with its
         nanoseconds: launches then wait for one another. The bits of a sequence's logits do not depend on what else is
-        in the step.
+        in the step, save that latents may be absorbed or expanded.
 
         Raises FerruleError after `close`, MemoryBudgetError when the cache is full, DeviceError when the GPU fails.
         """
@@ -59,7 +63,8 @@ class Runner:
             for chunk in chunks:
                 self.cache.grow(chunk.sequence, chunk.sequence.length + len(chunk.tokens))
             step = step_inputs(chunks)
-            plan, program = self._compiled(step.tokens, step.rows)
+            sizes = [(chunk.sequence.length + len(chunk.tokens), len(chunk.tokens)) for chunk in chunks]
+            plan, program = self._compiled(step.tokens, step.rows, self._expands(sizes))
             if out is None:
                 out = np.empty((step.rows, self.vocabulary), np.float32)
             arrays = [step.arrays[i.name] for i in plan.inputs]
@@ -84,17 +89,29 @@ class Runner:
                 del self.graph, self._executor
 
     def plan(self, tokens: int, rows: int) -> Plan:
-        """What serves steps of so many tokens and wanted rows of logits."""
+        """What serves a step that begins a text with so many tokens and wants so many rows of logits."""
         with self._lock:
-            return self._compiled(tokens, rows)[0]
+            return self._compiled(tokens, rows, self._expands([(tokens, tokens)]))[0]
 
-    def _compiled(self, tokens: int, rows: int) -> tuple[Plan, _core.Program]:
-        classes = self.target.row_class(tokens), self.target.row_class(rows)
-        if classes not in self._programs:
-            kv_dtype = self.cache.dtype
-            plan = lower(self.graph, self.target, classes[0], logits=classes[1], kv_dtype=kv_dtype, fuse=self._fuse)
-            self._programs[classes] = plan, compile_plan(plan, self._executor, self.cache)
-        return self._programs[classes]
+    def _expands(self, sizes: Seq[tuple[int, int]]) -> bool:
+        """Whether the step has less work with keys and values expanded from latents than with latents alone.
+
+        `sizes`: of each chunk, the length that its text then has, and its own.
+        """
+        if not self._has_latents or self.target.backend != "cpu":
+            return False
+        return sum(context * (rows - EXPANDED_ROWS) for context, rows in sizes) > 0
+
+    def _compiled(self, tokens: int, rows: int, expand: bool) -> tuple[Plan, _core.Program]:
+        token_class, logits = self.target.row_class(tokens), self.target.row_class(rows)
+        key = token_class, logits, expand
+        if key not in self._programs:
+            kv_dtype, fuse = self.cache.dtype, self._fuse
+            plan = lower(
+                self.graph, self.target, token_class, logits=logits, expand=expand, kv_dtype=kv_dtype, fuse=fuse
+            )
+            self._programs[key] = plan, compile_plan(plan, self._executor, self.cache)
+        return self._programs[key]
 
 
 def compile_plan(plan: Plan, executor: Executor, cache: KVCache) -> _core.Program:

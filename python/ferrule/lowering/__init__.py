@@ -15,6 +15,7 @@ def lower(
     row_class: RowClass,
     *,
     logits: RowClass | None = None,
+    expand: bool | None = None,
     kv_dtype: str = "f32",
     fuse: bool = True,
     keep: bool = False,
@@ -22,12 +23,15 @@ def lower(
 ) -> Plan:
     """The plan of a step on `target`.
 
-    `row_class` is that of the step's tokens, `logits` that of the rows whose logits are wanted, by default one. Without
-    `fuse` every op has a launch of its own; `keep` makes every op's result an output. Raises UnsupportedOp where the
-    target has no kernel, unless `allow_missing`: such a plan can be shown, not run.
+    `row_class` is that of the step's tokens, `logits` that of the rows whose logits are wanted, by default one.
+    `expand`: keys and values are expanded from latents, by default for many rows on the CPU. Without `fuse` every op
+    has a launch of its own; `keep` makes every op's result an output. Raises UnsupportedOp where the target has no
+    kernel, unless `allow_missing`: such a plan can be shown, not run.
     """
     logits = logits or target.row_class(1)
-    ops = fusions.absorb_latents(graph.ops)
+    if expand is None:
+        expand = row_class == "many_rows" and target.backend == "cpu"
+    ops = fusions.absorb_selections(graph.ops) if expand else fusions.absorb_latents(graph.ops)
     if target.backend == "cpu":
         ops = fusions.quantize_inputs(ops, target.activation_bits)
     if fuse:

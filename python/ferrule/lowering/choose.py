@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import _core
 from ..errors import UnsupportedOp
+from ..formats import FORMATS
 from ..graph import ROWS, CacheLayer, Experts, Op, Operand, StateLayer, Value, Weight
 from .layout import planes
 from .metal import LIMITS
@@ -72,6 +73,22 @@ def _attention(op: Op) -> Params:
     latent, top = cache.kind == "latent", selected.width if isinstance(selected, Value) else 0
     absent = {"window": 0, "chunk": 0, "softcap": 0.0}
     return {**absent, **_cache(op), **op.attributes, "latent": latent, "top": top}
+
+
+def _latent_attention(op: Op) -> Params:
+    cache, k_up, v_up = (op.operands[name] for name in ("cache", "k_up", "v_up"))
+    assert isinstance(cache, CacheLayer)
+    assert isinstance(k_up, Experts)
+    assert isinstance(v_up, Experts)
+    return {
+        **op.attributes,
+        "plain": k_up.shape[2],
+        "rotated": cache.head_dim,
+        "rank": cache.v_head_dim,
+        "v_dim": v_up.shape[1],
+        "k_format": FORMATS[k_up.format].ggml_type,
+        "v_format": FORMATS[v_up.format].ggml_type,
+    }
 
 
 def _select_positions(op: Op) -> Params:
@@ -212,6 +229,7 @@ TABLE: Mapping[str, Row] = {
     "qkv_prepare": Row("qkv_prepare", "qkv_prepare_{kv}", _qkv_prepare),
     "attention": Row("attention", "attention_{kv}", _attention),
     "chunked_attention": Row("attention", "attention_{kv}", _attention),
+    "latent_attention": Row("latent_attention", "latent_attention_{kv}", _latent_attention),
     "attention_split": Row("attention_split", "attention_split_{kv}", _attention, out="partials"),
     "attention_merge": Row("attention_merge", "attention_merge", lambda op: op.attributes),
     "activation": Row("activation", "activation", _activation),
@@ -259,27 +277,39 @@ def choose(
         kv=kv_dtype,
         mat=MATRIX_KERNELS[target.backend][row_classes[rows]],
     )
-    if kernel not in target.kernels and not allow_missing:
-        raise UnsupportedOp(f"target {target.name} has no kernel {kernel} for op {op.kind} ({where}stage {op.stage})")
     params = row.params(op)
-    wanted = LIMITS[row.signature](params) if target.backend == "metal" and row.signature in LIMITS else None
-    if wanted:
-        raise UnsupportedOp(f"kernel {kernel} of target {target.name} needs {wanted} ({where}stage {op.stage})")
+    wrong = missing(target, kernel, row.signature, params)
+    if wrong and not allow_missing:
+        raise UnsupportedOp(f"{wrong} for op {op.kind} ({where}stage {op.stage})")
     operands = {name: part for operand in op.operands.items() for name, part in _parts(*operand)}
     if op.out is not None:
         operands[row.out] = op.out
     return Launch(kernel, row.signature, operands, params, rows, op.stage, op.layer)
 
 
+def missing(target: Target, kernel: str, signature: str, params: Params) -> str | None:
+    """Why the target cannot run a kernel with such parameters; None where it can."""
+    if kernel not in target.kernels:
+        return f"target {target.name} has no kernel {kernel}"
+    needs = LIMITS[signature](params) if target.backend == "metal" and signature in LIMITS else None
+    return f"kernel {kernel} of target {target.name} needs {needs}" if needs else None
+
+
 def _parts(name: str, operand: Operand) -> Iterator[tuple[str, Operand]]:
-    """A kernel's operands for one of an op: experts are the first matrix and how many bytes after it each begins."""
+    """A kernel's operands for one of an op: experts are the first matrix and how many bytes after it each begins.
+
+    The latter are called "offsets" of "weight", "k_up_offsets" of "k_up".
+    """
     if not isinstance(operand, Experts):
         yield name, operand
         return
     first = operand.matrices[0]
     places = np.array([matrix.data.ctypes.data for matrix in operand.matrices], np.int64)
     yield name, first
-    yield "offsets", Weight(f"{first.name} offsets", places.shape, "I64", (places - places[0]).view(np.uint8))
+    yield (
+        "offsets" if name == "weight" else f"{name}_offsets",
+        Weight(f"{first.name} offsets", places.shape, "I64", (places - places[0]).view(np.uint8)),
+    )
 
 
 def row_classes(tokens: RowClass, rows: RowClass) -> dict[Any, RowClass]:

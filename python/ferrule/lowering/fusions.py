@@ -1,7 +1,7 @@
 """Literal rewrites of the op list, each a short named sequence with its conditions. There is no general matcher.
 
-`absorb_latents` and `quantize_inputs` are not fusions but needs of kernels: the one always runs, the other always on
-the CPU. The others may be left out (`fuse=False`) without changing results beyond rounding.
+`absorb_latents` and `quantize_inputs` are not fusions: the one takes another form of the same maths, the other is what
+kernels of the CPU need. The others may be left out (`fuse=False`) without changing results beyond rounding.
 """
 
 from __future__ import annotations
@@ -18,9 +18,18 @@ Ops = list[Op]
 
 def absorb_latents(ops: Ops) -> Ops:
     """latent_attention in its absorbed form: queries through k_up, attention over latents, its result through v_up."""
+    return _absorbed(ops, lambda op: True)
+
+
+def absorb_selections(ops: Ops) -> Ops:
+    """As absorb_latents where positions are selected: most of those that would be expanded, nobody sees."""
+    return _absorbed(ops, lambda op: "selected" in op.operands)
+
+
+def _absorbed(ops: Ops, chosen: Callable[[Op], bool]) -> Ops:
     out: Ops = []
     for op in ops:
-        if op.kind != "latent_attention":
+        if op.kind != "latent_attention" or not chosen(op):
             out.append(op)
             continue
         q, k_up, v_up = (op.operands[name] for name in ("q", "k_up", "v_up"))

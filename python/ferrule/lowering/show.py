@@ -10,11 +10,12 @@ from typing import Any
 
 from ..formats import FORMATS
 from ..graph import CacheLayer, Operand, StateLayer, Value, Weight
+from .choose import missing
 from .layout import row_bytes
 from .plan import Launch, Plan
 
-# Parameters that the columns of shape and dtype show.
-SHOWN = {"k", "n", "n_b", "n_c", "width", "kv_heads", "head_dim", "v_head_dim", "planes"}
+# Parameters that the map leaves out: those in the columns of shape and dtype, and one that differs from layer to layer.
+HIDDEN = set("k n n_b n_c width kv_heads head_dim v_head_dim planes plain rotated rank v_dim begin".split())
 
 
 @dataclass(frozen=True)
@@ -83,9 +84,9 @@ def as_json(plan: Plan) -> dict[str, Any]:
 def as_text(plan: Plan) -> str:
     """The map as a table; kernels that are not written yet are marked with *."""
     groups = entries(plan)
-    columns = ("stage", "kernel", "dtype", "shape", "parameters", "bytes")
+    columns = ("stage", "kernel", "dtype", "shape", "bytes", "parameters")
     table = [
-        (e.stage, e.kernel + ("" if e.exists else " *"), e.dtype, e.shape, e.params, f"{e.bytes:,}")
+        (e.stage, e.kernel + ("" if e.exists else " *"), e.dtype, e.shape, f"{e.bytes:,}", e.params)
         for group in groups
         for e in group.entries
     ]
@@ -93,8 +94,8 @@ def as_text(plan: Plan) -> str:
 
     def line(cells: tuple[str, ...], mark: str) -> str:
         padded = [
-            cell.rjust(w) if i == len(cells) - 1 else cell.ljust(w)
-            for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
+            cell.rjust(w) if name == "bytes" else cell.ljust(w)
+            for name, cell, w in zip(columns, cells, widths, strict=True)
         ]
         return f"{mark} " + "  ".join(padded).rstrip()
 
@@ -144,18 +145,19 @@ def _entry(plan: Plan, launch: Launch, rows: int) -> Entry:
     matrices = [o for o in launch.operands.values() if isinstance(o, Weight) and len(o.shape) == 2]
     cache = next((o for o in launch.operands.values() if isinstance(o, CacheLayer)), None)
     out = launch.operands.get("out")
-    if matrices:
+    if cache is not None:
+        dtype, shape = plan.kv_dtype, f"{cache.kv_heads} x ({cache.head_dim} + {cache.v_head_dim})"
+        dtype += f", {matrices[0].format}" if matrices else ""
+    elif matrices:
         rows_of_all = " + ".join(str(matrix.shape[0]) for matrix in matrices)
         dtype, shape = matrices[0].format, f"{rows_of_all} x {matrices[0].shape[1]}"
-    elif cache is not None:
-        dtype, shape = plan.kv_dtype, f"{cache.kv_heads} x ({cache.head_dim} + {cache.v_head_dim})"
     else:
         assert isinstance(out, Value)
         dtype, shape = out.dtype, str(out.width)
     neutral = {"scale": 1, "groups": 1, "parts": 1}
-    shown = {k: v for k, v in launch.params.items() if k not in SHOWN and v != neutral.get(k, 0)}
+    shown = {k: v for k, v in launch.params.items() if k not in HIDDEN and v != neutral.get(k, 0)}
     params = " ".join(f"{k}={v:g}" for k, v in shown.items())
-    exists = launch.kernel in plan.target.kernels
+    exists = missing(plan.target, launch.kernel, launch.op, launch.params) is None
     return Entry(
         launch.stage, launch.kernel, exists, dtype, shape, params, launch_bytes(plan, launch, n), launch.barrier
     )
@@ -181,6 +183,8 @@ def _bytes(launch: Launch, name: str, operand: object, rows: int, kv_dtype: str)
         if launch.op == "expert_linear" and name == "weight":  # the first of the experts' matrices
             live = min(launch.params["experts"], rows * launch.params["slots"])
             return int(live) * operand.data.nbytes
+        if name in ("k_up", "v_up"):  # those of the first head
+            return int(launch.params["heads"]) * operand.data.nbytes
         return operand.data.nbytes
     if isinstance(operand, StateLayer):
         return 4 * math.prod(operand.shape)

@@ -25,8 +25,13 @@ class Target:
     kernels: frozenset[str]
     activation_bits: int = 16
 
+    @property
+    def row_classes(self) -> tuple[RowClass, ...]:
+        """Those that it has kernels for, from few rows to many. Only Metal has kernels for a single one."""
+        return ("one_row", "few_rows", "many_rows") if self.backend == "metal" else ("few_rows", "many_rows")
+
     def row_class(self, rows: int) -> RowClass:
-        """The class whose plans serve so many rows. Only Metal has kernels for a single one."""
+        """The class whose plans serve so many rows."""
         if rows == 1 and self.backend == "metal":
             return "one_row"
         return "few_rows" if rows <= self.few_rows else "many_rows"

@@ -179,6 +179,7 @@ variant(
     "falcon",
     "gpt2",
     note="ALiBi, sequential, bias, MHA",
+    attention="sdpa",  # eager attention adds the position biases twice
     **FALCON,
     alibi=True,
     multi_query=False,

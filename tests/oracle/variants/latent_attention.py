@@ -34,7 +34,7 @@ variant(
         q_lora_rank=32,
         n_routed_experts=8,
         n_shared_experts=2,
-        num_experts_per_tok=2,
+        num_experts_per_tok=3,  # two, the best of two groups, would never feel the limit
         topk_method="group_limited_greedy",
         n_group=4,
         topk_group=2,
@@ -262,5 +262,22 @@ variant(
         dim_model_base=256,
         scale_emb=12,
         scale_depth=1.4,
+    ),
+)
+variant(
+    "minicpm3_deep",
+    "minicpm3",
+    note="multipliers other than those that llama.cpp assumes, no two widths alike",
+    **base(
+        rope_parameters=rope(),
+        num_key_value_heads=4,
+        kv_lora_rank=32,
+        q_lora_rank=48,
+        qk_rope_head_dim=16,
+        qk_nope_head_dim=24,
+        v_head_dim=20,
+        dim_model_base=128,
+        scale_emb=3,
+        scale_depth=2.8,
     ),
 )

@@ -12,7 +12,8 @@ Config = dict[str, Any]
 class Variant:
     """A model to build: `gains` multiply the deviation of tensors whose name contains the key, `legacy` makes the older
     form of the config, `mxfp4` stores the experts as MXFP4 blocks, `renames` are regular expressions
-    for tensors that transformers writes under another name than the hub, `model_class` is for multimodal wrappers."""
+    for tensors that transformers writes under another name than the hub, `model_class` is for multimodal wrappers,
+    `attention` is the implementation in transformers that computes the model."""
 
     model_type: str
     tokenizer: str
@@ -24,11 +25,12 @@ class Variant:
     legacy: Callable[[Config], Config] | None = None
     mxfp4: bool = False
     renames: dict[str, str] = field(default_factory=dict)
+    attention: str = "eager"
     note: str = ""
 
 
 VARIANTS: dict[str, Variant] = {}
-BUILD_OPTIONS = ("model_class", "dtype", "shards", "gains", "legacy", "mxfp4", "renames", "note")
+BUILD_OPTIONS = ("model_class", "dtype", "shards", "gains", "legacy", "mxfp4", "renames", "attention", "note")
 
 
 def variant(name: str, model_type: str, tokenizer: str = "qwen", **arguments: Any) -> None:
