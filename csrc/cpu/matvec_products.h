@@ -56,7 +56,8 @@ f32x16 without_offset(i32x16 products, const int32_t* sum16) {
 
 // sum + one chunk of four weight rows, whose codes are codes_of(row), times an activation row.
 template <class Unpack, int planes, class CodesOf>
-f32x16 accumulate(f32x16 sum, CodesOf codes_of, const Scales& scales, const QuantizedRow& x, uint32_t chunk) {
+[[gnu::always_inline]] inline f32x16 accumulate(f32x16 sum, CodesOf codes_of, const Scales& scales,
+                                                const QuantizedRow& x, uint32_t chunk) {
     const Plane high(x.high + kChunk * chunk);
     Plane low;
     if constexpr (planes == 2) low = Plane(x.low + kChunk * chunk);

@@ -352,6 +352,17 @@ inline u8x64 shift_right_lanes(u8x64 a) {
     return {_mm256_srlv_epi64(a.lo, _mm256_setr_epi64x(s0, s0, s1, s1)),
             _mm256_srlv_epi64(a.hi, _mm256_setr_epi64x(s2, s2, s3, s3))};
 }
+template <int s0, int s1, int s2, int s3>
+inline u8x64 shift_lanes(u8x64 a) {
+    constexpr auto left = [](int n) { return n < 0 ? 64 : n; };  // shifting by 64 leaves nothing
+    constexpr auto right = [](int n) { return n < 0 ? -n : 64; };
+    const __m256i left_lo = _mm256_setr_epi64x(left(s0), left(s0), left(s1), left(s1));
+    const __m256i left_hi = _mm256_setr_epi64x(left(s2), left(s2), left(s3), left(s3));
+    const __m256i right_lo = _mm256_setr_epi64x(right(s0), right(s0), right(s1), right(s1));
+    const __m256i right_hi = _mm256_setr_epi64x(right(s2), right(s2), right(s3), right(s3));
+    return {_mm256_or_si256(_mm256_sllv_epi64(a.lo, left_lo), _mm256_srlv_epi64(a.lo, right_lo)),
+            _mm256_or_si256(_mm256_sllv_epi64(a.hi, left_hi), _mm256_srlv_epi64(a.hi, right_hi))};
+}
 inline long long repeat8(uint8_t b) {
     return static_cast<long long>(b * 0x0101010101010101u);
 }

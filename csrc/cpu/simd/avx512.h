@@ -323,6 +323,10 @@ template <int s0, int s1, int s2, int s3>
 inline u8x64 shift_right_lanes(u8x64 a) {
     return {_mm512_srlv_epi64(a.v, _mm512_setr_epi64(s0, s0, s1, s1, s2, s2, s3, s3))};
 }
+template <int s0, int s1, int s2, int s3>
+inline u8x64 shift_lanes(u8x64 a) {
+    return {_mm512_rolv_epi64(a.v, _mm512_setr_epi64(s0, s0, s1, s1, s2, s2, s3, s3))};
+}
 inline long long repeat8(uint8_t b) {
     return static_cast<long long>(b * 0x0101010101010101u);
 }

@@ -325,6 +325,15 @@ inline u8x64 shift_right_lanes(u8x64 a) {
     constexpr int counts[4] = {s0, s1, s2, s3};
     return each64<u8x64>([&](int i) { return a.v[i] >> counts[i / 16]; });
 }
+// Shifts lane g left by the g-th count, right by a negative one; mask the result as above.
+template <int s0, int s1, int s2, int s3>
+inline u8x64 shift_lanes(u8x64 a) {
+    constexpr int counts[4] = {s0, s1, s2, s3};
+    return each64<u8x64>([&](int i) {
+        const int n = counts[i / 16];
+        return static_cast<uint8_t>(n < 0 ? a.v[i] >> -n : a.v[i] << n);
+    });
+}
 inline u8x64 lanes4_u8(uint8_t b0, uint8_t b1, uint8_t b2, uint8_t b3) {  // every byte of lane g is the g-th
     const uint8_t bytes[4] = {b0, b1, b2, b3};
     return each64<u8x64>([&](int i) { return bytes[i / 16]; });

@@ -311,6 +311,11 @@ inline u8x64 shift_right_lanes(u8x64 a) {
     constexpr int8_t counts[4] = {-s0, -s1, -s2, -s3};
     return each<u8x64>([&](int i) { return vshlq_u8(a.v[i], vdupq_n_s8(counts[i])); });
 }
+template <int s0, int s1, int s2, int s3>
+inline u8x64 shift_lanes(u8x64 a) {
+    constexpr int8_t counts[4] = {s0, s1, s2, s3};
+    return each<u8x64>([&](int i) { return vshlq_u8(a.v[i], vdupq_n_s8(counts[i])); });
+}
 inline u8x64 lanes4_u8(uint8_t b0, uint8_t b1, uint8_t b2, uint8_t b3) {
     return {{vdupq_n_u8(b0), vdupq_n_u8(b1), vdupq_n_u8(b2), vdupq_n_u8(b3)}};
 }

@@ -1,7 +1,6 @@
 #pragma once
 #include "../../formats/q6_k.h"
 #include "group_bytes.h"
-#include "two_bits.h"
 #include "unpack.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
@@ -12,12 +11,14 @@ struct UnpackQ6_K {
     static constexpr int kOffset = 32, kParts = 2;
 
     static Codes codes(const uint8_t* block, uint32_t half) {
-        // Groups 0 and 1 are the low nibbles of 64 bytes, 2 and 3 the high ones.
-        const simd::u8x64 both = simd::load(block + offsetof(Block, low) + 64 * half);
-        const simd::u8x64 low = low_nibbles(both), high = high_nibbles(both);
-        const Codes top = two_bits(block + offsetof(Block, high) + 32 * half);
-        return {simd::even_then_even(low, high) | simd::shift_left<4>(top.first),
-                simd::odd_then_odd(low, high) | simd::shift_left<4>(top.second)};
+        using namespace simd;
+        // Groups 0 and 1 are the low nibbles of 64 bytes, 2 and 3 the high ones; bits 2g and 2g + 1 of `high` belong to
+        // group g.
+        const u8x64 both = load(block + offsetof(Block, low) + 64 * half);
+        const u8x64 low = low_nibbles(both), high = high_nibbles(both), top = set1_u8(0x30);
+        const uint8_t* bits = block + offsetof(Block, high) + 32 * half;
+        return {even_then_even(low, high) | (shift_lanes<4, 2, 0, -2>(repeat16(bits)) & top),
+                odd_then_odd(low, high) | (shift_lanes<4, 2, 0, -2>(repeat16(bits + 16)) & top)};
     }
     static void scales(const uint8_t* const blocks[4], uint32_t half, Scales& out) {
         const simd::f32x16 scale = repeat_f16_at(blocks, offsetof(Block, scale));
