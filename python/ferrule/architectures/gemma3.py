@@ -25,7 +25,7 @@ def build_gemma(g: Graph, c: Config, w: Weights, *, sandwich: bool, qk_norm: boo
     ffn, vocabulary = c.integer("intermediate_size"), c.integer("vocab_size")
     # Gemma 1 files name an exact GELU under `hidden_act` and mean the approximation, as their authors stated.
     activation = c.choice("hidden_activation", blocks.ACTIVATIONS, "gelu_pytorch_tanh")
-    c.ignore("hidden_act")
+    c.choice("hidden_act", {"gelu": activation, "gelu_pytorch_tanh": activation}, "gelu")
     c.expect("attention_bias", False)
     c.expect("use_bidirectional_attention", False)
     # Hugging Face stores w where the norm multiplies by 1 + w; converters to GGUF store 1 + w.

@@ -28,7 +28,8 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     attention_config.refuse_unread()
     c.expect("logit_scale", None)
     c.expect("embedding_fraction", 1.0)
-    c.ignore("emb_pdrop", "init_device", "learned_pos_emb", "max_seq_len", "no_bias", "norm_type", "verbose")
+    c.ignore("emb_pdrop", "init_device", "learned_pos_emb", "max_seq_len", "no_bias", "verbose")
+    c.choice("norm_type", {"layernorm": norm, "low_precision_layernorm": norm}, "layernorm")
     c.ignore("expansion_ratio")  # not read by the model's own code, which always takes four
 
     slopes = blocks.alibi_slopes(g, n_heads, largest=largest)
