@@ -1,6 +1,7 @@
 """Every family's graph, interpreted in NumPy, against transformers in float32."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import tiny_models
 from ferrule import architectures
 from ferrule.checkpoint import open_checkpoint
-from ferrule.graph import Graph
+from ferrule.graph import TOKENS, Graph, Op
 from ferrule.reference import Reference
 
 TOLERANCE = 1e-3  # on logits of standard deviation 4; float32 against float32 differs by 1e-5, sums in another order
@@ -57,10 +58,32 @@ def test_chunks_and_steps(tiny_model: Callable[..., Path], variant: str) -> None
     np.testing.assert_allclose(np.stack(rows)[golden.steps], golden.step_logits, atol=TOLERANCE, rtol=0)
 
 
-@pytest.mark.parametrize("variant", [v for v in VARIANTS if tiny_models.golden(v).mrope])
+SECTIONED = [v for v in VARIANTS if tiny_models.golden(v).mrope]
+
+
+@pytest.mark.parametrize("variant", SECTIONED)
 def test_positions_of_images(tiny_model: Callable[..., Path], variant: str) -> None:
     golden = tiny_models.golden(variant).mrope
     assert golden is not None
-    reference = Reference(record(tiny_model(variant)), dtype=np.float32)
-    logits = reference.forward(golden.ids, axis_positions=golden.positions.T)
+    graph = record(tiny_model(variant))
+    logits = Reference(graph, dtype=np.float32).forward(golden.ids, axis_positions=golden.positions.T)
     np.testing.assert_allclose(logits, golden.logits, atol=TOLERANCE, rtol=0)
+    as_text = Reference(graph, dtype=np.float32).forward(golden.ids)
+    assert np.abs(as_text - golden.logits).max() > 30 * TOLERANCE
+
+
+@pytest.mark.parametrize("variant", SECTIONED)
+def test_positions_of_text_are_those_of_other_models(tiny_model: Callable[..., Path], variant: str) -> None:
+    graph = record(tiny_model(variant))
+    plain = replace(graph, ops=[without_sections(op, graph) for op in graph.ops])
+    assert plain.ops != graph.ops
+    ids = tiny_models.golden(variant).prompts[40].ids
+    np.testing.assert_array_equal(Reference(plain).forward(ids), Reference(graph).forward(ids))
+
+
+def without_sections(op: Op, graph: Graph) -> Op:
+    """A sectioned_rope_table as a rope_table."""
+    if op.kind != "sectioned_rope_table":
+        return op
+    operands = {"positions": graph.input("positions", (TOKENS,)), "frequencies": op.operands["frequencies"]}
+    return replace(op, kind="rope_table", operands=operands)

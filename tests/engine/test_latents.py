@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gguf.constants import GGMLQuantizationType
 
 import ferrule
 import maps
+import tiny_gguf
 import tiny_models
 from ferrule.cli.info import as_text
 from ferrule.engine import kv_cache, runner
@@ -44,6 +46,19 @@ def test_prefill_and_decode_agree_with_one_full_call(
         assert "attention_f32" in kernels(model)
         expected = Reference(model.architecture.graph).forward(ids)
     np.testing.assert_allclose(np.concatenate(logits), expected, atol=TOLERANCE, rtol=0)
+
+
+def test_quantised_matrices_are_expanded_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both forms against NumPy on the same weights: absorbed, activations are rounded; expanded, latents are not."""
+    source = tiny_gguf.build("deepseek_v3", tmp_path / "source.gguf")
+    path = tiny_gguf.quantised(source, tmp_path / "quantised.gguf", GGMLQuantizationType.Q8_0)
+    ids = tiny_models.golden("deepseek_v3").prompts[40].ids.tolist()
+    for most_absorbed in (8, 1000):
+        monkeypatch.setattr(runner, "EXPANDED_ROWS", most_absorbed)
+        with ferrule.load(path, threads=2, kv_dtype="f32") as model:
+            expected = Reference(model.architecture.graph).forward(ids)
+            np.testing.assert_allclose(model.logits(ids), expected, atol=5e-3, rtol=0)
+            assert ("latent_attention_f32" in kernels(model)) == (most_absorbed == 8)
 
 
 def test_a_step_takes_the_form_that_has_less_work(tiny_model: Callable[..., Path]) -> None:
