@@ -6,7 +6,7 @@
 // products of even one item.
 #pragma once
 #include "../params/expert_linear.h"
-#include "matmul_common.h"
+#include "activation_rows.h"
 
 namespace ferrule::cpu::FERRULE_ISA::experts {
 
@@ -72,50 +72,49 @@ class SortedSlots {
 };
 
 // The slots of one expert as the activation rows of a product.
-struct ExpertRows {
-    const KernelArgs& args;
-    const ExpertLinear& params;
-    size_t row_bytes;  // of one part of x
-    const uint32_t* slots;
-    uint32_t count;
-    const float* bias;
-
-    ExpertRows(const KernelArgs& launch, size_t bytes, const Slots& chosen, uint32_t expert)
-        : args(launch),
-          params(launch.as<ExpertLinear>()),
-          row_bytes(bytes),
-          slots(chosen.first),
-          count(chosen.count),
-          bias(launch.operand<const float>(expert_linear::bias)) {
-        if (bias != nullptr) bias += size_t{expert} * params.n;
+class ExpertRows final : public ActivationRows {
+  public:
+    ExpertRows(const KernelArgs& args, size_t row_bytes, const Slots& chosen, uint32_t expert)
+        : ActivationRows(chosen.count),
+          args_(args),
+          params_(args.as<ExpertLinear>()),
+          row_bytes_(row_bytes),
+          slots_(chosen.first),
+          bias_(args.operand<const float>(expert_linear::bias)) {
+        if (bias_ != nullptr) bias_ += size_t{expert} * params_.n;
     }
 
-    const uint8_t* at(uint32_t t) const {
-        const size_t part = params.x_slots == 1 ? slots[t] / params.slots : slots[t];
-        return args.operand<const uint8_t>(expert_linear::x) + part * row_bytes;
+    const uint8_t* at(size_t t) const override {
+        const size_t part = params_.x_slots == 1 ? slots_[t] / params_.slots : slots_[t];
+        return args_.operand<const uint8_t>(expert_linear::x) + part * row_bytes_;
     }
 
-    void finish(uint32_t t, uint32_t j, float sum) const {
+    void finish(size_t t, uint32_t j, float sum) const override {
         float y = sum;
-        if (bias != nullptr) y += bias[j];
-        if (params.weighted != 0) y *= weight(t);
+        if (bias_ != nullptr) y += bias_[j];
+        if (params_.weighted != 0) y *= weight(t);
         out(t)[j] = y;
     }
-    // Outputs j .. j + n - 1, n <= 16.
-    void finish(uint32_t t, uint32_t j, uint32_t n, simd::f32x16 sums) const {
+    void finish(size_t t, uint32_t j, uint32_t n, simd::f32x16 sums) const override {
         using namespace simd;
         f32x16 y = sums;
-        if (bias != nullptr) y += load_partial(bias + j, n);
-        if (params.weighted != 0) y *= set1(weight(t));
+        if (bias_ != nullptr) y += load_partial(bias_ + j, n);
+        if (params_.weighted != 0) y *= set1(weight(t));
         store_partial(out(t) + j, y, n);
     }
 
   private:
-    float* out(uint32_t t) const { return args.operand<float>(expert_linear::out) + size_t{slots[t]} * params.n; }
-    float weight(uint32_t t) const {
-        const size_t row = slots[t] / params.slots, i = slots[t] % params.slots;
-        return args.operand<const float>(expert_linear::routes)[(2 * row + 1) * params.slots + i];
+    float* out(size_t t) const { return args_.operand<float>(expert_linear::out) + size_t{slots_[t]} * params_.n; }
+    float weight(size_t t) const {
+        const size_t row = slots_[t] / params_.slots, i = slots_[t] % params_.slots;
+        return args_.operand<const float>(expert_linear::routes)[(2 * row + 1) * params_.slots + i];
     }
+
+    const KernelArgs& args_;
+    const ExpertLinear& params_;
+    size_t row_bytes_;  // of one part of x
+    const uint32_t* slots_;
+    const float* bias_;
 };
 
 // multiply(weight, rows, j_begin, j_end) for the live experts of items [begin, end), with all their weight rows of

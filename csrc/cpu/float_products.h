@@ -1,8 +1,7 @@
 // Products of float weights and f32 activations in tiles of weight rows x activation rows, one vector accumulator per
-// output, lanes along k: what matmul_float.cpp and expert_linear.cpp share. `Rows` are the activation rows of a
-// product: `count`, at(t) and finish(t, j, sum), see matmul_common.h.
+// output, lanes along k: what matmul_float.cpp and expert_linear_float.cpp share.
 #pragma once
-#include "matmul_common.h"
+#include "activation_rows.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
 
@@ -30,8 +29,8 @@ struct FloatMatrix {
 };
 
 // W weight rows from j times T activation rows from r; those beyond the last repeat it and are not written.
-template <class Format, int W, int T, class Rows>
-void float_tile(const FloatMatrix<Format>& m, const Rows& rows, uint32_t j, uint32_t r) {
+template <class Format, int W, int T>
+void float_tile(const FloatMatrix<Format>& m, const ActivationRows& rows, uint32_t j, uint32_t r) {
     using namespace simd;
     using Value = typename Format::Value;
     const Value* w[W];
@@ -71,17 +70,17 @@ void float_tile(const FloatMatrix<Format>& m, const Rows& rows, uint32_t j, uint
 }
 
 // Activation rows in tiles of T while at least `enough` of them are left; returns the first row not done.
-template <class Format, int W, int T, class Rows>
-uint32_t float_tiles(const FloatMatrix<Format>& m, const Rows& rows, uint32_t j_begin, uint32_t j_end, uint32_t r,
-                     uint32_t enough) {
+template <class Format, int W, int T>
+uint32_t float_tiles(const FloatMatrix<Format>& m, const ActivationRows& rows, uint32_t j_begin, uint32_t j_end,
+                     uint32_t r, uint32_t enough) {
     for (; r < rows.count && rows.count - r >= enough; r += T)
         for (uint32_t j = j_begin; j < j_end; j += W) float_tile<Format, W, T>(m, rows, j, r);
     return r;
 }
 
 // All activation rows times weight rows [j_begin, j_end).
-template <class Format, class Rows>
-void float_products(const FloatMatrix<Format>& m, const Rows& rows, uint32_t j_begin, uint32_t j_end) {
+template <class Format>
+void float_products(const FloatMatrix<Format>& m, const ActivationRows& rows, uint32_t j_begin, uint32_t j_end) {
     uint32_t r = 0;
     r = float_tiles<Format, simd::kFloatTileWeights, simd::kFloatTileRows>(m, rows, j_begin, j_end, r,
                                                                            simd::kFloatTileRows);

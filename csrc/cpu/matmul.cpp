@@ -1,47 +1,46 @@
 // matmul_<format> (params/matmul.h): quantised weights times many rows of quantised activations. A work item is a panel
-// of 16 weight rows.
-#include "matmul_products.h"
+// of weight rows.
+#include "quantize_row.h"
+#include "quantized_products.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
 namespace {
-
-using matmul_panel::kPanelRows;
 
 uint32_t items(const KernelArgs& args) {
     return (args.as<Matmul>().n + kPanelRows - 1) / kPanelRows;
 }
 
-template <class Unpack>
+template <QuantizedFormat format>
 size_t scratch_bytes(const KernelArgs& args) {
-    return matmul_panel::scratch_bytes<Unpack>(args.as<Matmul>().k, args.rows);
+    return many_rows_scratch(format, args.as<Matmul>().k, args.rows);
 }
 
-template <class Unpack>
+template <QuantizedFormat format>
 void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratch) {
     const auto [k, n, scale, planes] = args.as<Matmul>();
     const MatmulRows rows(args, quantized_row::row_bytes(k, planes));
-    matmul_panel::products<Unpack>(args.operand<const uint8_t>(matmul::weight), n, k, planes, rows, begin * kPanelRows,
-                                   min_u32(end * kPanelRows, n), scratch);
+    multiply_many_rows(format, {args.operand<const uint8_t>(matmul::weight), n, k, planes, rows}, begin * kPanelRows,
+                       min_u32(end * kPanelRows, n), scratch);
 }
 
-template <class Unpack>
+template <QuantizedFormat format>
 constexpr Kernel kernel(const char* name) {
-    return {name, &matmul::signature, items, scratch_bytes<Unpack>, run<Unpack>};
+    return {name, &matmul::signature, items, scratch_bytes<format>, run<format>};
 }
 
 constexpr Kernel table[] = {
-    kernel<UnpackQ4_0>("matmul_q4_0"),       kernel<UnpackQ4_1>("matmul_q4_1"),
-    kernel<UnpackQ5_0>("matmul_q5_0"),       kernel<UnpackQ5_1>("matmul_q5_1"),
-    kernel<UnpackQ8_0>("matmul_q8_0"),       kernel<UnpackQ2_K>("matmul_q2_k"),
-    kernel<UnpackQ3_K>("matmul_q3_k"),       kernel<UnpackQ4_K>("matmul_q4_k"),
-    kernel<UnpackQ5_K>("matmul_q5_k"),       kernel<UnpackQ6_K>("matmul_q6_k"),
-    kernel<UnpackIQ1_S>("matmul_iq1_s"),     kernel<UnpackIQ1_M>("matmul_iq1_m"),
-    kernel<UnpackIQ2_XXS>("matmul_iq2_xxs"), kernel<UnpackIQ2_XS>("matmul_iq2_xs"),
-    kernel<UnpackIQ2_S>("matmul_iq2_s"),     kernel<UnpackIQ3_XXS>("matmul_iq3_xxs"),
-    kernel<UnpackIQ3_S>("matmul_iq3_s"),     kernel<UnpackIQ4_NL>("matmul_iq4_nl"),
-    kernel<UnpackIQ4_XS>("matmul_iq4_xs"),   kernel<UnpackTQ1_0>("matmul_tq1_0"),
-    kernel<UnpackTQ2_0>("matmul_tq2_0"),     kernel<UnpackMXFP4>("matmul_mxfp4"),
-    kernel<UnpackNVFP4>("matmul_nvfp4"),
+    kernel<QuantizedFormat::q4_0>("matmul_q4_0"),       kernel<QuantizedFormat::q4_1>("matmul_q4_1"),
+    kernel<QuantizedFormat::q5_0>("matmul_q5_0"),       kernel<QuantizedFormat::q5_1>("matmul_q5_1"),
+    kernel<QuantizedFormat::q8_0>("matmul_q8_0"),       kernel<QuantizedFormat::q2_k>("matmul_q2_k"),
+    kernel<QuantizedFormat::q3_k>("matmul_q3_k"),       kernel<QuantizedFormat::q4_k>("matmul_q4_k"),
+    kernel<QuantizedFormat::q5_k>("matmul_q5_k"),       kernel<QuantizedFormat::q6_k>("matmul_q6_k"),
+    kernel<QuantizedFormat::iq1_s>("matmul_iq1_s"),     kernel<QuantizedFormat::iq1_m>("matmul_iq1_m"),
+    kernel<QuantizedFormat::iq2_xxs>("matmul_iq2_xxs"), kernel<QuantizedFormat::iq2_xs>("matmul_iq2_xs"),
+    kernel<QuantizedFormat::iq2_s>("matmul_iq2_s"),     kernel<QuantizedFormat::iq3_xxs>("matmul_iq3_xxs"),
+    kernel<QuantizedFormat::iq3_s>("matmul_iq3_s"),     kernel<QuantizedFormat::iq4_nl>("matmul_iq4_nl"),
+    kernel<QuantizedFormat::iq4_xs>("matmul_iq4_xs"),   kernel<QuantizedFormat::tq1_0>("matmul_tq1_0"),
+    kernel<QuantizedFormat::tq2_0>("matmul_tq2_0"),     kernel<QuantizedFormat::mxfp4>("matmul_mxfp4"),
+    kernel<QuantizedFormat::nvfp4>("matmul_nvfp4"),
 };
 
 }  // namespace

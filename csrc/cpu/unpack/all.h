@@ -17,3 +17,16 @@
 #include "q8_0.h"
 #include "tq1_0.h"
 #include "tq2_0.h"
+
+namespace ferrule::cpu::FERRULE_ISA {
+
+template <class... Unpack>
+struct Unpackers {};
+
+// In the order of QuantizedFormat.
+using AllUnpackers =
+    Unpackers<UnpackQ4_0, UnpackQ4_1, UnpackQ5_0, UnpackQ5_1, UnpackQ8_0, UnpackQ2_K, UnpackQ3_K, UnpackQ4_K,
+              UnpackQ5_K, UnpackQ6_K, UnpackIQ1_S, UnpackIQ1_M, UnpackIQ2_XXS, UnpackIQ2_XS, UnpackIQ2_S, UnpackIQ3_XXS,
+              UnpackIQ3_S, UnpackIQ4_NL, UnpackIQ4_XS, UnpackTQ1_0, UnpackTQ2_0, UnpackMXFP4, UnpackNVFP4>;
+
+}  // namespace ferrule::cpu::FERRULE_ISA

@@ -1,20 +1,17 @@
-// Products of quantised weights and few rows of quantised activations: what matvec.cpp and expert_linear.cpp share.
-// Weights are read once, straight from the file's rows, and taken apart in registers for all activation rows: the work
-// is bound by memory.
+// Products of quantised weights and few rows of quantised activations. Weights are read once, straight from the file's
+// rows, and taken apart in registers for all activation rows: the work is bound by memory.
 //
 // Four weight rows are taken at a time, in chunks of 128 inputs: lane g of a vector belongs to group g of the chunk,
-// element r of the lane to weight row r, so that one vector carries the 16 group sums. `Rows` are the activation rows
-// of a product: `count`, at(t) and finish(t, j, sum), see matmul_common.h.
-#pragma once
-#include "matmul_common.h"
+// element r of the lane to weight row r, so that one vector carries the 16 group sums.
+#include "four_rows.h"
 #include "quantize_row.h"
+#include "quantized_products.h"
 #include "unpack/all.h"
 
-namespace ferrule::cpu::FERRULE_ISA::matvec {
+namespace ferrule::cpu::FERRULE_ISA {
+namespace {
 
 using namespace simd;
-
-inline constexpr uint32_t kMaxRows = 8;  // activation rows for which weights are taken apart once
 
 // One plane of a chunk of activation codes: values 0-15 of group g in lane g, then values 16-31.
 struct Plane {
@@ -89,7 +86,7 @@ template <class Unpack, int planes, class CodesOf>
 template <class Unpack, bool one, int planes>
 void four_rows(const FourRows<Unpack>& weights, uint32_t n_chunks, const QuantizedRow* x, uint32_t n_x,
                float (*sums)[4]) {
-    f32x16 totals[one ? 1 : kMaxRows];
+    f32x16 totals[one ? 1 : kFewRows];
     for (uint32_t i = 0; i < n_x; ++i) totals[i] = zero_f32();
     for (uint32_t chunk = 0; chunk < n_chunks; ++chunk) {
         weights.prefetch(chunk);
@@ -108,18 +105,17 @@ void four_rows(const FourRows<Unpack>& weights, uint32_t n_chunks, const Quantiz
     for (uint32_t i = 0; i < n_x; ++i) add_lanes(sums[i], totals[i]);
 }
 
-// All activation rows times rows [j_begin, j_end) of weight [n, k].
-template <class Unpack, class Rows>
-void products(const uint8_t* weight, uint32_t n, uint32_t k, uint32_t planes, const Rows& rows, uint32_t j_begin,
-              uint32_t j_end) {
+template <class Unpack>
+void multiply(const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end) {
+    const auto& [weight, n, k, planes, rows] = product;
     const uint32_t n_chunks = quantized_row::padded(k) / kChunk;
-    for (uint32_t first = 0; first < rows.count; first += kMaxRows) {
-        const uint32_t n_x = min_u32(rows.count - first, kMaxRows);
-        QuantizedRow x[kMaxRows];
+    for (uint32_t first = 0; first < rows.count; first += kFewRows) {
+        const uint32_t n_x = min_u32(rows.count - first, kFewRows);
+        QuantizedRow x[kFewRows];
         for (uint32_t i = 0; i < n_x; ++i) x[i] = quantized_row_at(rows.at(first + i), k, planes);
         for (uint32_t j = j_begin; j < j_end; j += 4) {
             const FourRows<Unpack> weights(weight, n, k, j);
-            float sums[kMaxRows][4];
+            float sums[kFewRows][4];
             if (planes == 1) {
                 (n_x == 1 ? four_rows<Unpack, true, 1> : four_rows<Unpack, false, 1>)(weights, n_chunks, x, n_x, sums);
             } else {
@@ -131,4 +127,19 @@ void products(const uint8_t* weight, uint32_t n, uint32_t k, uint32_t planes, co
     }
 }
 
-}  // namespace ferrule::cpu::FERRULE_ISA::matvec
+using Multiply = void (*)(const QuantizedProduct&, uint32_t, uint32_t);
+
+template <class... Unpack>
+constexpr std::array<Multiply, sizeof...(Unpack)> by_format(Unpackers<Unpack...>) {
+    return {multiply<Unpack>...};
+}
+
+}  // namespace
+
+void multiply_few_rows(QuantizedFormat format, const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end) {
+    static constexpr auto functions = by_format(AllUnpackers{});
+    static_assert(functions.size() == size_t(QuantizedFormat::count));
+    functions[size_t(format)](product, j_begin, j_end);
+}
+
+}  // namespace ferrule::cpu::FERRULE_ISA

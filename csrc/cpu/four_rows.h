@@ -1,57 +1,10 @@
-// What the matrix products share: activation rows and where their products go, rows of weights in chunks.
+// Four rows of quantised weights, taken apart chunk by chunk.
 #pragma once
-#include "../params/matmul.h"
-#include "kernel.h"
-#include "simd/simd.h"
+#include "activation_rows.h"
 #include "unpack/unpack.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
 
-inline uint32_t min_u32(uint32_t a, uint32_t b) {
-    return a < b ? a : b;
-}
-
-// The activation rows of a matmul and where their products go: out[t, j] = scale * sum + bias[j] + residual[t, j],
-// rounded after each step.
-struct MatmulRows {
-    const uint8_t* x;
-    size_t row_bytes;
-    uint32_t count;
-    float scale;
-    uint32_t n;
-    const float* bias;
-    const float* residual;
-    float* out;
-
-    MatmulRows(const KernelArgs& args, size_t bytes)
-        : x(args.operand<const uint8_t>(matmul::x)),
-          row_bytes(bytes),
-          count(args.rows),
-          scale(args.as<Matmul>().scale),
-          n(args.as<Matmul>().n),
-          bias(args.operand<const float>(matmul::bias)),
-          residual(args.operand<const float>(matmul::residual)),
-          out(args.operand<float>(matmul::out)) {}
-
-    const uint8_t* at(size_t t) const { return x + t * row_bytes; }
-
-    void finish(size_t t, uint32_t j, float sum) const {
-        float y = scale * sum;
-        if (bias) y += bias[j];
-        if (residual) y += residual[t * n + j];
-        out[t * n + j] = y;
-    }
-    // Outputs j .. j + n_sums - 1, n_sums <= 16.
-    void finish(size_t t, uint32_t j, uint32_t n_sums, simd::f32x16 sums) const {
-        using namespace simd;
-        f32x16 y = set1(scale) * sums;
-        if (bias) y += load_partial(bias + j, n_sums);
-        if (residual) y += load_partial(residual + t * n + j, n_sums);
-        store_partial(out + t * n + j, y, n_sums);
-    }
-};
-
-// Four rows of quantised weights, taken apart chunk by chunk.
 template <class Unpack>
 class FourRows {
   public:

@@ -1,20 +1,17 @@
-// Products of quantised weights and many rows of quantised activations, summed as in matvec_products.h: what matmul.cpp
-// and expert_linear.cpp share.
+// Products of quantised weights and many rows of quantised activations, summed as in few_rows_products.cpp.
 //
 // A panel of 16 weight rows is unpacked once into scratch with lanes = weight rows:
 //   codes   [k / 4][16][4] bytes        scales (minimums)   [k / 32][parts][16] f32
 // Tiles of activation rows then run over the panel with one accumulator each; an activation's 4 codes are broadcast.
-// `Rows` are the activation rows of a product: `count`, at(t) and finish(t, j, count, sums), see matmul_common.h.
-#pragma once
-#include "matmul_common.h"
+#include "four_rows.h"
 #include "quantize_row.h"
+#include "quantized_products.h"
 #include "unpack/all.h"
 
-namespace ferrule::cpu::FERRULE_ISA::matmul_panel {
+namespace ferrule::cpu::FERRULE_ISA {
+namespace {
 
 using namespace simd;
-
-inline constexpr uint32_t kPanelRows = 16;
 
 struct Panel {
     uint8_t* codes;
@@ -181,21 +178,20 @@ void for_each_tile(uint32_t rows, Visit visit) {
     }
 }
 
-// Activation rows times rows [j_begin, j_end) of weight [n, k], j_begin at the start of a panel. The rows that a tile
-// lacks repeat its last one.
-template <class Unpack, class Rows>
-void products(const uint8_t* weight, uint32_t n, uint32_t k, uint32_t planes, const Rows& rows, uint32_t j_begin,
-              uint32_t j_end, std::byte* scratch) {
+// The rows that a tile lacks repeat its last one.
+template <class Unpack>
+void multiply(const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end, std::byte* scratch) {
+    const auto& [weight, n, k, planes, rows] = product;
     const Panel panel = lay_out<Unpack>(scratch, k);
     const auto tile_rows = [&]<int T>(const uint8_t*(&x)[T], uint32_t first, uint32_t count) {
-        for (uint32_t t = 0; t < T; ++t) x[t] = rows.at(first + min_u32(t, count - 1));
-        return panel.corrections + first * panel_values<Unpack>(k);
+        for (uint32_t t = 0; t < T; ++t) x[t] = product.rows.at(first + min_u32(t, count - 1));
+        return panel.corrections + first * panel_values<Unpack>(product.k);
     };
     if constexpr (Unpack::kOffset != 0) {
         for_each_tile(rows.count, [&]<int T>(uint32_t first, uint32_t count) {
             const uint8_t* x[T];
             int32_t* corrections = tile_rows(x, first, count);
-            find_corrections<Unpack, T>(x, k, planes, corrections);
+            find_corrections<Unpack, T>(x, product.k, product.planes, corrections);
         });
     }
     for (uint32_t j = j_begin; j < j_end; j += kPanelRows) {
@@ -204,10 +200,36 @@ void products(const uint8_t* weight, uint32_t n, uint32_t k, uint32_t planes, co
             const uint8_t* x[T];
             const int32_t* corrections = tile_rows(x, first, count);
             f32x16 sums[T] = {};
-            (planes == 1 ? tile<KindOf<Unpack>, T, 1> : tile<KindOf<Unpack>, T, 2>)(panel, corrections, x, k, sums);
-            for (uint32_t t = 0; t < count; ++t) rows.finish(first + t, j, min_u32(n - j, kPanelRows), sums[t]);
+            const auto tile_of = product.planes == 1 ? tile<KindOf<Unpack>, T, 1> : tile<KindOf<Unpack>, T, 2>;
+            tile_of(panel, corrections, x, product.k, sums);
+            const uint32_t j_count = min_u32(product.n - j, kPanelRows);
+            for (uint32_t t = 0; t < count; ++t) product.rows.finish(first + t, j, j_count, sums[t]);
         });
     }
 }
 
-}  // namespace ferrule::cpu::FERRULE_ISA::matmul_panel
+struct ManyRows {
+    void (*multiply)(const QuantizedProduct&, uint32_t, uint32_t, std::byte*);
+    size_t (*scratch_bytes)(uint32_t k, uint32_t rows);
+};
+
+template <class... Unpack>
+constexpr std::array<ManyRows, sizeof...(Unpack)> by_format(Unpackers<Unpack...>) {
+    return {ManyRows{multiply<Unpack>, scratch_bytes<Unpack>}...};
+}
+
+constexpr auto kFunctions = by_format(AllUnpackers{});
+static_assert(kFunctions.size() == size_t(QuantizedFormat::count));
+
+}  // namespace
+
+void multiply_many_rows(QuantizedFormat format, const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end,
+                        std::byte* scratch) {
+    kFunctions[size_t(format)].multiply(product, j_begin, j_end, scratch);
+}
+
+size_t many_rows_scratch(QuantizedFormat format, uint32_t k, uint32_t rows) {
+    return kFunctions[size_t(format)].scratch_bytes(k, rows);
+}
+
+}  // namespace ferrule::cpu::FERRULE_ISA

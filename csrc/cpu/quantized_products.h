@@ -1,0 +1,57 @@
+// Products of quantised weights and quantised activations, what matvec, matmul and expert_linear share: functions by
+// weight format, so that each is compiled once. Few and many rows are summed alike (params/matmul.h).
+#pragma once
+#include <array>
+
+#include "activation_rows.h"
+
+namespace ferrule::cpu::FERRULE_ISA {
+
+enum class QuantizedFormat {
+    q4_0,
+    q4_1,
+    q5_0,
+    q5_1,
+    q8_0,
+    q2_k,
+    q3_k,
+    q4_k,
+    q5_k,
+    q6_k,
+    iq1_s,
+    iq1_m,
+    iq2_xxs,
+    iq2_xs,
+    iq2_s,
+    iq3_xxs,
+    iq3_s,
+    iq4_nl,
+    iq4_xs,
+    tq1_0,
+    tq2_0,
+    mxfp4,
+    nvfp4,
+    count
+};
+
+inline constexpr uint32_t kFewRows = 8;     // activation rows for which weights are taken apart once, in registers
+inline constexpr uint32_t kPanelRows = 16;  // weight rows that are unpacked together for many activation rows
+
+// Weight [n, k] and what it is multiplied with.
+struct QuantizedProduct {
+    const uint8_t* weight;
+    uint32_t n;
+    uint32_t k;
+    uint32_t planes;  // of the activation rows
+    const ActivationRows& rows;
+};
+
+// Multiplies weight rows [j_begin, j_end), j_begin a multiple of kPanelRows, with all activation rows.
+void multiply_few_rows(QuantizedFormat format, const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end);
+void multiply_many_rows(QuantizedFormat format, const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end,
+                        std::byte* scratch);
+
+// Scratch of multiply_many_rows for at most so many activation rows.
+size_t many_rows_scratch(QuantizedFormat format, uint32_t k, uint32_t rows);
+
+}  // namespace ferrule::cpu::FERRULE_ISA
