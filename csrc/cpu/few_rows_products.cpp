@@ -84,23 +84,28 @@ template <class Unpack, int planes, class CodesOf>
 
 // sums[i][r]: activation row i times row r of four weight rows. With `one`, n_x is 1 and the sum stays in a register.
 template <class Unpack, bool one, int planes>
-void four_rows(const FourRows<Unpack>& weights, uint32_t n_chunks, const QuantizedRow* x, uint32_t n_x,
+void four_rows(const FourRows<Unpack>& weights, uint32_t n_steps, const QuantizedRow* x, uint32_t n_x,
                float (*sums)[4]) {
     f32x16 totals[one ? 1 : kFewRows];
     for (uint32_t i = 0; i < n_x; ++i) totals[i] = zero_f32();
-    for (uint32_t chunk = 0; chunk < n_chunks; ++chunk) {
-        weights.prefetch(chunk);
-        const Scales scales = weights.scales(chunk);
+    const auto add_chunk = [&](uint32_t step, uint32_t half) __attribute__((always_inline)) {
+        const Scales scales = weights.scales(step, half);
+        const uint32_t chunk = step * FourRows<Unpack>::kHalves + half;
         if constexpr (one) {
-            const auto codes_of = [&](int r) { return weights.codes(chunk, r); };
+            const auto codes_of = [&](int r) { return weights.codes(step, half, r); };
             totals[0] = accumulate<Unpack, planes>(totals[0], codes_of, scales, x[0], chunk);
         } else {
-            const Codes codes[4] = {weights.codes(chunk, 0), weights.codes(chunk, 1), weights.codes(chunk, 2),
-                                    weights.codes(chunk, 3)};
+            const Codes codes[4] = {weights.codes(step, half, 0), weights.codes(step, half, 1),
+                                    weights.codes(step, half, 2), weights.codes(step, half, 3)};
             const auto codes_of = [&](int r) -> const Codes& { return codes[r]; };
             for (uint32_t i = 0; i < n_x; ++i)
                 totals[i] = accumulate<Unpack, planes>(totals[i], codes_of, scales, x[i], chunk);
         }
+    };
+    for (uint32_t step = 0; step < n_steps; ++step) {
+        weights.prefetch(step);
+        add_chunk(step, 0);
+        if constexpr (FourRows<Unpack>::kHalves == 2) add_chunk(step, 1);
     }
     for (uint32_t i = 0; i < n_x; ++i) add_lanes(sums[i], totals[i]);
 }
@@ -108,7 +113,7 @@ void four_rows(const FourRows<Unpack>& weights, uint32_t n_chunks, const Quantiz
 template <class Unpack>
 void multiply(const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end) {
     const auto& [weight, n, k, planes, rows] = product;
-    const uint32_t n_chunks = quantized_row::padded(k) / kChunk;
+    const uint32_t n_steps = quantized_row::padded(k) / (FourRows<Unpack>::kHalves * kChunk);
     for (uint32_t first = 0; first < rows.count; first += kFewRows) {
         const uint32_t n_x = min_u32(rows.count - first, kFewRows);
         QuantizedRow x[kFewRows];
@@ -117,9 +122,9 @@ void multiply(const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end)
             const FourRows<Unpack> weights(weight, n, k, j);
             float sums[kFewRows][4];
             if (planes == 1) {
-                (n_x == 1 ? four_rows<Unpack, true, 1> : four_rows<Unpack, false, 1>)(weights, n_chunks, x, n_x, sums);
+                (n_x == 1 ? four_rows<Unpack, true, 1> : four_rows<Unpack, false, 1>)(weights, n_steps, x, n_x, sums);
             } else {
-                (n_x == 1 ? four_rows<Unpack, true, 2> : four_rows<Unpack, false, 2>)(weights, n_chunks, x, n_x, sums);
+                (n_x == 1 ? four_rows<Unpack, true, 2> : four_rows<Unpack, false, 2>)(weights, n_steps, x, n_x, sums);
             }
             for (uint32_t i = 0; i < n_x; ++i)
                 for (uint32_t r = 0; r < min_u32(n - j, 4); ++r) rows.finish(first + i, j + r, sums[i][r]);

@@ -55,25 +55,33 @@ inline void store_transposed(uint8_t* to, u8x64 a, u8x64 b, u8x64 c, u8x64 d) {
     }
 }
 
+// Chunk `chunk` of four rows of the panel, from `quad` on.
+template <class Unpack>
+[[gnu::always_inline]] inline void unpack_chunk(const Panel& panel, const FourRows<Unpack>& rows, uint32_t step,
+                                                uint32_t half, uint32_t quad) {
+    constexpr size_t parts = Unpack::kParts;
+    const size_t chunk = size_t{step} * FourRows<Unpack>::kHalves + half;
+    const Codes codes[4] = {rows.codes(step, half, 0), rows.codes(step, half, 1), rows.codes(step, half, 2),
+                            rows.codes(step, half, 3)};
+    const Scales scales = rows.scales(step, half);
+    uint8_t* to = panel.codes + chunk * kChunk * kPanelRows + quad * 4;
+    store_transposed(to, codes[0].first, codes[1].first, codes[2].first, codes[3].first);
+    store_transposed(to + 16 * kPanelRows, codes[0].second, codes[1].second, codes[2].second, codes[3].second);
+    for (size_t part = 0; part < parts; ++part) {
+        const size_t at = (chunk * 4 * parts + part) * kPanelRows + quad;
+        store_lanes(panel.scales + at, parts * kPanelRows, scales.scale[part]);
+        if constexpr (Unpack::kMinimums) store_lanes(panel.minimums + at, parts * kPanelRows, scales.minimum[part]);
+    }
+}
+
 template <class Unpack>
 void unpack_panel(const Panel& panel, const uint8_t* weight, uint32_t n, uint32_t k, uint32_t j) {
-    constexpr size_t parts = Unpack::kParts;
+    constexpr uint32_t halves = FourRows<Unpack>::kHalves;
     for (uint32_t quad = 0; quad < kPanelRows; quad += 4) {
         const FourRows<Unpack> rows(weight, n, k, j + quad);
-        for (uint32_t chunk = 0; chunk < quantized_row::padded(k) / kChunk; ++chunk) {
-            const Codes codes[4] = {rows.codes(chunk, 0), rows.codes(chunk, 1), rows.codes(chunk, 2),
-                                    rows.codes(chunk, 3)};
-            const Scales scales = rows.scales(chunk);
-            uint8_t* to = panel.codes + size_t{chunk} * kChunk * kPanelRows + quad * 4;
-            store_transposed(to, codes[0].first, codes[1].first, codes[2].first, codes[3].first);
-            store_transposed(to + 16 * kPanelRows, codes[0].second, codes[1].second, codes[2].second, codes[3].second);
-            for (size_t part = 0; part < parts; ++part) {
-                const size_t at = (size_t{chunk} * 4 * parts + part) * kPanelRows + quad;
-                store_lanes(panel.scales + at, parts * kPanelRows, scales.scale[part]);
-                if constexpr (Unpack::kMinimums) {
-                    store_lanes(panel.minimums + at, parts * kPanelRows, scales.minimum[part]);
-                }
-            }
+        for (uint32_t step = 0; step < quantized_row::padded(k) / (halves * kChunk); ++step) {
+            unpack_chunk(panel, rows, step, 0, quad);
+            if constexpr (halves == 2) unpack_chunk(panel, rows, step, 1, quad);
         }
     }
 }

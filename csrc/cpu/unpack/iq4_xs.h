@@ -13,7 +13,7 @@ struct UnpackIQ4_XS {
     static Codes codes(const uint8_t* block, uint32_t half) {
         return iq4_codes(simd::load(block + offsetof(Block, codes) + 64 * half));
     }
-    static void scales(const uint8_t* const blocks[4], uint32_t half, Scales& out) {
+    [[gnu::always_inline]] static void scales(const uint8_t* const blocks[4], uint32_t half, Scales& out) {
         using namespace simd;
         const i32x16 words = transpose_lanes(as_i32(load4x16(blocks[0], blocks[1], blocks[2], blocks[3])));
         const i32x16 first = repeat_lane<0>(words), second = repeat_lane<1>(words);  // scale, high bits; low bits

@@ -5,7 +5,7 @@
 namespace ferrule::cpu::FERRULE_ISA {
 
 // A block of these begins with f16 scale, f16 minimum and the 12 bytes of 6-bit scales and minimums: four words.
-inline void unpack_k_scales(const uint8_t* const blocks[4], uint32_t half, Scales& out) {
+[[gnu::always_inline]] inline void unpack_k_scales(const uint8_t* const blocks[4], uint32_t half, Scales& out) {
     using namespace simd;
     const i32x16 words = transpose_lanes(as_i32(load4x16(blocks[0], blocks[1], blocks[2], blocks[3])));
     const i32x16 factors = repeat_lane<0>(words), first = repeat_lane<1>(words), second = repeat_lane<2>(words);

@@ -13,7 +13,7 @@ struct UnpackQ4_K {
     static Codes codes(const uint8_t* block, uint32_t half) {
         return nibbles_by_64(block + offsetof(Block, codes) + 64 * half);
     }
-    static void scales(const uint8_t* const blocks[4], uint32_t half, Scales& out) {
+    [[gnu::always_inline]] static void scales(const uint8_t* const blocks[4], uint32_t half, Scales& out) {
         unpack_k_scales(blocks, half, out);
     }
 };

@@ -18,7 +18,7 @@ struct UnpackQ5_K {
         return {low.first | (simd::test_bits(simd::repeat16(high), bit) & sixteen),
                 low.second | (simd::test_bits(simd::repeat16(high + 16), bit) & sixteen)};
     }
-    static void scales(const uint8_t* const blocks[4], uint32_t half, Scales& out) {
+    [[gnu::always_inline]] static void scales(const uint8_t* const blocks[4], uint32_t half, Scales& out) {
         unpack_k_scales(blocks, half, out);
     }
 };
