@@ -7,14 +7,16 @@
 using namespace metal;
 using namespace ferrule;
 
+constant bool has_v [[function_constant(kv_append::has_v)]];
+
 template <class T>
 kernel void append(device const float* k [[buffer(kv_append::k)]],
-                   device const float* v [[buffer(kv_append::v)]],
+                   device const float* v [[buffer(kv_append::v), function_constant(has_v)]],
                    device const int* slots [[buffer(kv_append::slots)]],
                    device T* cache [[buffer(kv_append::cache)]],
                    constant KvAppend& params [[buffer(params_buffer)]],
                    uint2 position [[thread_position_in_grid]]) {
-    const uint head_dim = params.head_dim, v_head_dim = params.v_head_dim;
+    const uint head_dim = params.head_dim, v_head_dim = has_v ? params.v_head_dim : 0;
     const uint k_width = params.kv_heads * head_dim, v_width = params.kv_heads * v_head_dim;
     const uint row = position.y;
     if (position.x >= k_width + v_width || slots[row] < 0) return;

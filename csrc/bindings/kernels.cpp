@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
+#include <deque>
 #include <map>
 #include <string>
 #include <tuple>
@@ -94,7 +95,12 @@ uint32_t run_kernel(const std::string& target, const std::string& kernel_name, c
                     const std::optional<std::vector<std::pair<uint32_t, uint32_t>>>& split) {
     const cpu::Kernel& kernel = cpu::find_target(target).kernel(kernel_name);
     std::vector<ReadArray> arrays;  // keep the operands alive
+    std::deque<std::vector<const void*>> tables;
     std::vector<void*> pointers;
+    const auto address = [&](const nb::handle& array) {
+        if (array.is_none()) return static_cast<const void*>(nullptr);
+        return static_cast<const void*>(arrays.emplace_back(nb::cast<ReadArray>(array, false)).data());
+    };
     for (size_t i = 0; i < operands.size(); ++i) {
         const bool written =
             i < kernel.signature->operands.size() && kernel.signature->operands[i].access != Access::read;
@@ -102,9 +108,12 @@ uint32_t run_kernel(const std::string& target, const std::string& kernel_name, c
             pointers.push_back(nullptr);
         } else if (written) {
             pointers.push_back(nb::cast<WriteArray>(operands[i], false).data());
+        } else if (nb::isinstance<nb::list>(operands[i])) {
+            std::vector<const void*>& table = tables.emplace_back();
+            for (const nb::handle array : nb::borrow<nb::list>(operands[i])) table.push_back(address(array));
+            pointers.push_back(table.data());
         } else {
-            arrays.push_back(nb::cast<ReadArray>(operands[i], false));
-            pointers.push_back(const_cast<void*>(arrays.back().data()));
+            pointers.push_back(const_cast<void*>(address(operands[i])));
         }
     }
     std::optional<std::vector<cpu::ItemRange>> ranges;
@@ -136,12 +145,13 @@ void init_kernels(nb::module_& m) {
     m.def("kernels", &kernels, "target"_a, "Name of every kernel of a target -> its op.");
     m.def("metal_kernels", &metal_kernel_ops, "Name of every Metal kernel -> its op.");
     m.def("run_kernel", &run_kernel, "target"_a, "kernel"_a,
-          nb::sig("def run_kernel(target: str, kernel: str, operands: list[numpy.typing.NDArray[typing.Any] | None], "
-                  "params: bytes, rows: int, "
-                  "dims: tuple[int, int, int], split: list[tuple[int, int]] | None = None) -> int"),
+          nb::sig("def run_kernel(target: str, kernel: str, operands: list[numpy.typing.NDArray[typing.Any] | "
+                  "list[numpy.typing.NDArray[typing.Any] | None] | None], params: bytes, rows: int, dims: tuple[int, "
+                  "int, int], split: list[tuple[int, int]] | None = None) -> int"),
           "operands"_a, "params"_a, "rows"_a, "dims"_a, "split"_a = nb::none(),
           "Runs one kernel in this thread and returns its number of work items.\n\n"
-          "`dims` are (tokens, rows, sequences); `split` lists ranges of work items in the order to run them. Raises "
+          "An operand that is a list of arrays is the table of their addresses. `dims` are (tokens, rows, "
+          "sequences); `split` lists ranges of work items in the order to run them. Raises "
           "ValueError when the operands do not fit the kernel's signature.");
 }
 

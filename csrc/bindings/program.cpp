@@ -54,8 +54,9 @@ const char* metal_backend() {
 
 OperandKind operand_kind(const std::string& name) {
     constexpr std::pair<const char*, OperandKind> kinds[] = {
-        {"none", OperandKind::none},   {"weight", OperandKind::weight}, {"arena", OperandKind::arena},
-        {"cache", OperandKind::cache}, {"input", OperandKind::input},   {"output", OperandKind::output}};
+        {"none", OperandKind::none},    {"weight", OperandKind::weight}, {"table", OperandKind::table},
+        {"arena", OperandKind::arena},  {"cache", OperandKind::cache},   {"input", OperandKind::input},
+        {"output", OperandKind::output}};
     for (const auto& [kind_name, kind] : kinds) {
         if (name == kind_name) return kind;
     }
@@ -101,10 +102,12 @@ class BoundProgram {
     template <class Executor>
     BoundProgram(std::shared_ptr<Executor> executor, const std::vector<LaunchTuple>& launches,
                  std::vector<Bytes> weights, std::shared_ptr<LazyMemory> cache, uint64_t arena_bytes,
-                 const DimsTuple& max_dims, uint32_t n_inputs, uint32_t n_outputs)
+                 const DimsTuple& max_dims, uint32_t n_inputs, uint32_t n_outputs,
+                 std::vector<std::vector<uint32_t>> tables)
         : weights_(std::move(weights)), cache_(std::move(cache)) {
-        program_ = bind(*executor, make_plan(launches, arena_bytes, max_dims, n_inputs, n_outputs), spans(weights_),
-                        {cache_->data(), cache_->bytes()});
+        Plan plan = make_plan(launches, arena_bytes, max_dims, n_inputs, n_outputs);
+        plan.tables = std::move(tables);
+        program_ = bind(*executor, std::move(plan), spans(weights_), {cache_->data(), cache_->bytes()});
         executor_ = std::move(executor);
     }
 
@@ -175,7 +178,8 @@ void translate_device_failure(const std::exception_ptr& exception, void*) {
 
 template <class Executor>
 using BoundProgramInit = nb::init<std::shared_ptr<Executor>, const std::vector<LaunchTuple>&, std::vector<Bytes>,
-                                  std::shared_ptr<LazyMemory>, uint64_t, const DimsTuple&, uint32_t, uint32_t>;
+                                  std::shared_ptr<LazyMemory>, uint64_t, const DimsTuple&, uint32_t, uint32_t,
+                                  std::vector<std::vector<uint32_t>>>;
 
 }  // namespace
 
@@ -213,11 +217,12 @@ void init_program(nb::module_& m) {
         m, "Program",
         "A plan bound to an executor, weights and a cache, with an arena of its own.\n\n"
         "A launch is (kernel, operands, params, row dimension, barrier); an operand (kind, index, offset, bytes), see\n"
-        "`csrc/plan/plan.h`. Raises ValueError that names the launch and what is wrong with it.")
+        "`csrc/plan/plan.h`; a table lists weights by index. Raises ValueError that names the launch and what is wrong "
+        "with it.")
         .def(BoundProgramInit<cpu::Executor>(), "executor"_a, "launches"_a, "weights"_a.noconvert(), "cache"_a,
-             "arena_bytes"_a, "max_dims"_a, "n_inputs"_a, "n_outputs"_a)
+             "arena_bytes"_a, "max_dims"_a, "n_inputs"_a, "n_outputs"_a, "tables"_a = nb::list())
         .def(BoundProgramInit<MetalExecutor>(), "executor"_a, "launches"_a, "weights"_a.noconvert(), "cache"_a,
-             "arena_bytes"_a, "max_dims"_a, "n_inputs"_a, "n_outputs"_a)
+             "arena_bytes"_a, "max_dims"_a, "n_inputs"_a, "n_outputs"_a, "tables"_a = nb::list())
         .def("run", &BoundProgram::run, "tokens"_a, "rows"_a, "sequences"_a, "inputs"_a.noconvert(),
              "outputs"_a.noconvert(),
              nb::sig("def run(self, tokens: int, rows: int, sequences: int, "

@@ -123,15 +123,14 @@ template <class Multiply>
 void for_each_expert(const KernelArgs& args, size_t row_bytes, uint32_t begin, uint32_t end, std::byte* scratch,
                      Multiply multiply) {
     const ExpertLinear& params = args.as<ExpertLinear>();
-    const uint8_t* weight = args.operand<const uint8_t>(expert_linear::weight);
-    const int64_t* offsets = args.operand<const int64_t>(expert_linear::offsets);
+    const uint8_t* const* weights = args.operand<const uint8_t* const>(expert_linear::weight);
     const SortedSlots sorted(args, scratch);
     end = min_u32(end, sorted.n_live() * panels(params));
     for (uint32_t item = begin; item < end;) {
         const uint32_t i = item / panels(params), first = i * panels(params),
                        last = min_u32(end, first + panels(params));
         const ExpertRows rows(args, row_bytes, sorted.of(sorted.live(i)), sorted.live(i));
-        multiply(weight + offsets[sorted.live(i)], rows, (item - first) * kItemRows,
+        multiply(weights[sorted.live(i)], rows, (item - first) * kItemRows,
                  min_u32((last - first) * kItemRows, params.n));
         item = last;
     }

@@ -88,10 +88,8 @@ void decode_matrices(const KernelArgs& args, uint32_t head, const Scratch& scrat
     const LatentAttention& p = args.as<LatentAttention>();
     const RowFormat& k_format = row_format(p.k_format);
     const RowFormat& v_format = row_format(p.v_format);
-    const uint8_t* k_up = args.operand<const uint8_t>(latent_attention::k_up) +
-                          args.operand<const int64_t>(latent_attention::k_up_offsets)[head];
-    const uint8_t* v_up = args.operand<const uint8_t>(latent_attention::v_up) +
-                          args.operand<const int64_t>(latent_attention::v_up_offsets)[head];
+    const uint8_t* k_up = args.operand<const uint8_t* const>(latent_attention::k_up)[head];
+    const uint8_t* v_up = args.operand<const uint8_t* const>(latent_attention::v_up)[head];
     float* row = scratch.keys;
     for (uint32_t r = 0; r < p.rank; ++r) {
         k_format.decode(k_up + r * k_format.row_bytes(p.plain), p.plain, row);

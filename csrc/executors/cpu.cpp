@@ -53,6 +53,10 @@ Program::Program(Executor& executor, Plan plan, std::span<const std::span<const 
     validate(plan_, signatures, weight_bytes, cache.size());
 
     arena_ = LazyMemory(plan_.arena_bytes);
+    for (const std::vector<uint32_t>& table : plan_.tables) {
+        std::vector<const std::byte*>& addresses = tables_.emplace_back();
+        for (const uint32_t weight : table) addresses.push_back(weights[weight].data());
+    }
     uint32_t n_groups = 0;
     size_t scratch_bytes = 0;
     for (size_t i = 0; i < launches_.size(); ++i) {
@@ -72,6 +76,9 @@ Program::Program(Executor& executor, Plan plan, std::span<const std::span<const 
                 case OperandKind::weight:
                     // Kernels have one pointer type for all operands; the signature says that this one is only read.
                     bound.operands[j] = const_cast<std::byte*>(weights[operand.index].data()) + operand.offset;
+                    break;
+                case OperandKind::table:
+                    bound.operands[j] = tables_[operand.index].data();
                     break;
                 case OperandKind::arena:
                     bound.operands[j] = arena_.data() + operand.offset;

@@ -70,6 +70,7 @@ class Program final : public ferrule::Program {
     Executor& executor_;
     Plan plan_;
     LazyMemory arena_;
+    std::vector<std::vector<const std::byte*>> tables_;
     std::vector<BoundLaunch> launches_;
     std::vector<Group> groups_;
 };

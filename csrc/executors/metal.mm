@@ -13,6 +13,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "../params/metal_kernels.h"
@@ -271,7 +272,9 @@ struct GpuProgram final : Program {
 
     Gpu& executor;
     const Plan plan;
-    Retained<id<MTLBuffer>> arena, cache, copies;
+    Retained<id<MTLBuffer>> arena, cache, copies, tables;
+    std::vector<uint64_t> table_offsets;           // in `tables`
+    std::vector<id<MTLResource>> read_by_address;  // what the tables lead to
     std::vector<BoundLaunch> launches;
     std::vector<Staging> inputs, outputs;
     std::unique_ptr<Residency> residency;
@@ -285,6 +288,7 @@ struct GpuProgram final : Program {
     }
 
     std::vector<Place> place_weights(std::span<const Bytes> weights);
+    void make_tables(std::span<const Place> weights);
     BoundLaunch bind(const Launch& launch, const OpSignature& signature, std::span<const Place> weights) const;
     void check_pipeline(const Launch& launch, const BoundLaunch& bound) const;
     void stage(const Dims& dims, Inputs arrays, Outputs results);
@@ -313,6 +317,24 @@ std::vector<Place> GpuProgram::place_weights(std::span<const Bytes> weights) {
                     weights[i].size());
     }
     return places;
+}
+
+// A table holds the addresses of its weights, which are read where they lie.
+void GpuProgram::make_tables(std::span<const Place> weights) {
+    std::vector<uint64_t> addresses;
+    std::set<id<MTLBuffer>> buffers;
+    for (const std::vector<uint32_t>& table : plan.tables) {
+        table_offsets.push_back(addresses.size() * sizeof(uint64_t));
+        for (const uint32_t weight : table) {
+            const auto& [buffer, offset] = weights[weight];
+            addresses.push_back(buffer.gpuAddress + offset);
+            buffers.insert(buffer);
+        }
+    }
+    if (addresses.empty()) return;
+    tables = allocate(executor.gpu.get(), addresses.size() * sizeof(uint64_t), "addresses of weights");
+    std::memcpy(tables.get().contents, addresses.data(), addresses.size() * sizeof(uint64_t));
+    read_by_address.assign(buffers.begin(), buffers.end());
 }
 
 void GpuProgram::check_pipeline(const Launch& launch, const BoundLaunch& bound) const {
@@ -344,6 +366,7 @@ GpuProgram::GpuProgram(Gpu& gpu, Plan bound_plan, std::span<const Bytes> weights
 
         executor.map_files(weights);
         const std::vector<Place> places = place_weights(weights);
+        make_tables(places);
         if (plan.arena_bytes > 0) arena = allocate(device, plan.arena_bytes, "the arena");
         if (!cache_memory.empty()) {
             cache = wrap(device, cache_memory.data(), cache_memory.size(), "key/value cache");
@@ -355,7 +378,7 @@ GpuProgram::GpuProgram(Gpu& gpu, Plan bound_plan, std::span<const Bytes> weights
 
         std::vector<id<MTLBuffer>> buffers;
         for (const Gpu::Mapping& mapping : executor.mappings) buffers.push_back(mapping.buffer.get());
-        for (const auto* buffer : {&arena, &cache, &copies}) {
+        for (const auto* buffer : {&arena, &cache, &copies, &tables}) {
             if (*buffer) buffers.push_back(buffer->get());
         }
         residency = std::make_unique<Residency>(device, executor.queue.get(), buffers);
@@ -369,10 +392,11 @@ GpuProgram::BoundLaunch GpuProgram::bind(const Launch& launch, const OpSignature
         const Operand& operand = launch.operands[i];
         Place& place = bound.operands[i];
         if (operand.kind == OperandKind::weight) place = weights[operand.index];
+        if (operand.kind == OperandKind::table) place = {tables.get(), table_offsets[operand.index]};
         if (operand.kind == OperandKind::arena) place.buffer = arena.get();
         if (operand.kind == OperandKind::cache) place.buffer = cache.get();
         place.offset += operand.offset;
-        const bool is_large = operand.kind == OperandKind::weight || operand.kind == OperandKind::cache;
+        const bool is_large = operand.kind != OperandKind::none && operand.kind != OperandKind::arena;
         if (is_large) bound.bytes += operand.bytes;
     }
     return bound;
@@ -426,6 +450,9 @@ std::vector<uint64_t> GpuProgram::execute(const Dims& dims, Inputs arrays, Outpu
             const id<MTLComputeCommandEncoder> encoder =
                 [command_buffer computeCommandEncoderWithDispatchType:MTLDispatchTypeConcurrent];
             if (encoder == nil) throw DeviceFailure("the GPU gives no command buffer");
+            if (!read_by_address.empty()) {
+                [encoder useResources:read_by_address.data() count:read_by_address.size() usage:MTLResourceUsageRead];
+            }
             uint64_t work = 0;
             bool is_first = true, barrier = false;
             for (; i < launches.size() && (is_first || work < work_per_command_buffer); ++i) {

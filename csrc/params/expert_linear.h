@@ -1,11 +1,15 @@
 // expert_linear: for each row r and slot s of `slots`, with e the slot's expert:
 //   out[r, s, j] = (sum_i(x[r, s', i] * weight[e][j, i]) + bias[e, j]) * (weighted ? routes' weight of the slot : 1)
 // e is routes[r, s] (route.h) or, where `routes` is absent, s. x: [rows, x_slots, k] with x_slots 1 (s' = 0) or `slots`
-// (s' = s), f32 for float weights, else one quantised row (quantized_row.h) for each part of k values; out: f32 [rows,
-// slots, n]; bias: f32 [experts, n]. `weight` is the matrix [n, k] of expert 0 and offsets, i64 [experts], says how
-// many bytes after it that of each expert begins: matrices may lie anywhere. Sums are those of matmul.h. Rows that
-// chose the same expert read its weights together; experts that no row chose are not read.
+// (s' = s), f32 for float weights and on Metal, else one quantised row (quantized_row.h) for each part of k values;
+// out: f32 [rows, slots, n]; bias: f32 [experts, n]. weight: u64 [experts], the address of each expert's matrix [n, k]
+// in a weight format (the kernel's suffix); matrices may lie anywhere. Sums are those of matmul.h. Experts that no row
+// chose are not read. On the CPU rows that chose the same expert read its weights together. On Metal
+// `expert_matvec_<format>` serves few rows, each slot alone, and `expert_matmul_<format>` many, in the order of
+// expert_order.h, which only it needs.
 #pragma once
+#include "expert_order.h"
+#include "metal_dispatch.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -22,7 +26,16 @@ struct ExpertLinear {
 
 namespace expert_linear {
 
-enum Operand { x, routes, weight, offsets, bias, out };
+enum Operand { x, routes, order, weight, bias, out };
+enum Constant { has_routes, has_bias, fc_weighted };
+
+// Metal: simdgroups of a threadgroup of expert_matvec and the weight rows of each; tiles of expert_matmul, which has
+// the rows of expert_order.h.
+FERRULE_CONSTANT uint32_t kMatvecSimdgroups = 2;
+FERRULE_CONSTANT uint32_t kMatvecRows = 4;
+FERRULE_CONSTANT uint32_t kTileN = 64;
+FERRULE_CONSTANT uint32_t kTileK = 32;
+FERRULE_CONSTANT uint32_t kMatmulThreads = 128;
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"k", FieldType::u32, offsetof(ExpertLinear, k)},
@@ -32,10 +45,24 @@ inline constexpr ParamField fields[] = {{"k", FieldType::u32, offsetof(ExpertLin
                                         {"x_slots", FieldType::u32, offsetof(ExpertLinear, x_slots)},
                                         {"weighted", FieldType::u32, offsetof(ExpertLinear, weighted)},
                                         {"planes", FieldType::u32, offsetof(ExpertLinear, planes)}};
-inline constexpr OperandInfo operands[] = {{"x", Access::read},          {"routes", Access::read, true},
-                                           {"weight", Access::read},     {"offsets", Access::read},
-                                           {"bias", Access::read, true}, {"out", Access::write}};
+inline constexpr OperandInfo operands[] = {{"x", Access::read},           {"routes", Access::read, true},
+                                           {"order", Access::read, true}, {"weight", Access::read},
+                                           {"bias", Access::read, true},  {"out", Access::write}};
 inline constexpr OpSignature signature{"expert_linear", sizeof(ExpertLinear), fields, operands};
+
+// expert_matvec_<format>: a slot for all rows of its expert's weights.
+inline constexpr MetalDispatch matvec_dispatch(const ExpertLinear& params, const LaunchSizes& sizes) {
+    return {.x = ceil_div(params.n, kMatvecSimdgroups * kMatvecRows),
+            .y = sizes.rows * params.slots,
+            .threads = kMatvecSimdgroups * kSimdWidth};
+}
+
+// expert_matmul_<format>: a threadgroup per tile of one expert's slots and of its outputs.
+inline constexpr MetalDispatch matmul_dispatch(const ExpertLinear& params, const LaunchSizes& sizes) {
+    return {.x = expert_order::first_tile(params.experts, sizes.rows * params.slots),
+            .y = ceil_div(params.n, kTileN),
+            .threads = kMatmulThreads};
+}
 #endif
 
 }  // namespace expert_linear

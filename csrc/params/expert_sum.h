@@ -14,6 +14,7 @@ struct ExpertSum {
 namespace expert_sum {
 
 enum Operand { x, routes, residual, out };
+enum Constant { has_residual, fc_weighted };
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"width", FieldType::u32, offsetof(ExpertSum, width)},

@@ -17,6 +17,7 @@ struct KvAppend {
 namespace kv_append {
 
 enum Operand { k, v, slots, cache };
+enum Constant { has_v };
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"kv_heads", FieldType::u32, offsetof(KvAppend, kv_heads)},

@@ -4,8 +4,8 @@
 // over positions j up to that of row t. q: f32 [rows, heads * plain]; q_rotated: f32 [rows, heads * rotated]; cache:
 // kv_cache.h, one head whose key is the rotated part and whose value is the latent; spans: Span [sequences]; out: f32
 // [rows, heads * v_dim].
-// k_up is the matrix [rank, plain] of head 0 and k_up_offsets, i64 [heads], says how many bytes after it that of each
-// head begins; so v_up [v_dim, rank]. k_format and v_format are their formats' GGML types.
+// k_up, v_up: u64 [heads], the addresses of each head's matrices [rank, plain] and [v_dim, rank]; k_format and v_format
+// are their formats' GGML types.
 // A head's keys and values are expanded from a block of latents once for all rows of a sequence.
 #pragma once
 #include "kv_cache.h"
@@ -26,7 +26,7 @@ struct LatentAttention {
 
 namespace latent_attention {
 
-enum Operand { q, q_rotated, cache, spans, block_table, k_up, k_up_offsets, v_up, v_up_offsets, out };
+enum Operand { q, q_rotated, cache, spans, block_table, k_up, v_up, out };
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(LatentAttention, heads)},
@@ -43,9 +43,7 @@ inline constexpr OperandInfo operands[] = {{"q", Access::read},
                                            {"spans", Access::read},
                                            {"block_table", Access::read},
                                            {"k_up", Access::read},
-                                           {"k_up_offsets", Access::read},
                                            {"v_up", Access::read},
-                                           {"v_up_offsets", Access::read},
                                            {"out", Access::write}};
 inline constexpr OpSignature signature{"latent_attention", sizeof(LatentAttention), fields, operands};
 #endif

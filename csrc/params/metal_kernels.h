@@ -42,7 +42,10 @@ inline std::vector<MetalKernel> make() {
         row<AttentionMerge, attention_merge::signature, attention_merge::metal_dispatch>(),
         row<CausalConv1d, causal_conv1d::signature, causal_conv1d::metal_dispatch>(),
         elementwise<Clamp, clamp::signature>(),
+        elementwise<ClampedSwiglu, clamped_swiglu::signature>(),
         row<DynamicRopeTable, dynamic_rope_table::signature, dynamic_rope_table::metal_dispatch>(),
+        row<ExpertOrder, expert_order::signature, expert_order::metal_dispatch>(),
+        elementwise<ExpertSum, expert_sum::signature>(),
         elementwise<GatedActivation, gated_activation::signature>(),
         row<GatedDeltaRule, gated_delta_rule::signature, gated_delta_rule::metal_dispatch>(),
         row<KeepOutliers, keep_outliers::signature, keep_outliers::metal_dispatch>(),
@@ -54,6 +57,7 @@ inline std::vector<MetalKernel> make() {
         row<RootMeanSquare, root_mean_square::signature, root_mean_square::metal_dispatch>(),
         row<Rope, rope::signature, rope::metal_dispatch>(),
         row<RopeTable, rope_table::signature, rope_table::metal_dispatch>(),
+        row<Route, route::signature, route::metal_dispatch>(),
         elementwise<Scale, scale::signature>(),
         elementwise<ScaleByPosition, scale_by_position::signature>(),
         row<SectionedRopeTable, sectioned_rope_table::signature, sectioned_rope_table::metal_dispatch>(),
@@ -74,6 +78,10 @@ inline std::vector<MetalKernel> make() {
                                "iq3_xxs", "iq3_s", "iq4_nl", "iq4_xs", "tq1_0", "tq2_0", "mxfp4",   "nvfp4"}) {
         const std::string suffix = std::string("_") + format;
         table.push_back(row<Embedding, embedding::signature, embedding::metal_dispatch>(suffix));
+        table.push_back({"expert_matmul" + suffix, &expert_linear::signature,
+                         &untyped<ExpertLinear, expert_linear::matmul_dispatch>});
+        table.push_back({"expert_matvec" + suffix, &expert_linear::signature,
+                         &untyped<ExpertLinear, expert_linear::matvec_dispatch>});
         table.push_back({"matmul" + suffix, &linears::signature, &untyped<Linears, linears::matmul_dispatch>});
         table.push_back({"matvec" + suffix, &linears::signature, &untyped<Linears, linears::matvec_dispatch>});
         table.push_back(

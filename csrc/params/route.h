@@ -9,6 +9,7 @@
 // scoring 2, sparsemixer (Liu et al. 2023, inference form), replaces scores: the greatest logit m is chosen, with the
 // weight that it has in a softmax over the logits s with m - s <= 2 * jitter * max(|s|, m); and so on without it.
 #pragma once
+#include "metal_dispatch.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -32,6 +33,7 @@ struct Route {
 namespace route {
 
 enum Operand { logits, choice_bias, expert_scale, out };
+enum Constant { has_choice_bias, has_expert_scale, fc_scoring };
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"experts", FieldType::u32, offsetof(Route, experts)},
@@ -49,6 +51,12 @@ inline constexpr OperandInfo operands[] = {{"logits", Access::read},
                                            {"expert_scale", Access::read, true},
                                            {"out", Access::write}};
 inline constexpr OpSignature signature{"route", sizeof(Route), fields, operands};
+
+// A simdgroup per row; its memory holds scores [experts], choices [experts] and the groups' scores [groups].
+inline constexpr MetalDispatch metal_dispatch(const Route& params, const LaunchSizes& sizes) {
+    const uint32_t floats = 2 * params.experts + params.groups;
+    return {.x = sizes.rows, .threadgroup_bytes = floats * static_cast<uint32_t>(sizeof(float))};
+}
 #endif
 
 }  // namespace route

@@ -11,6 +11,7 @@
 #include "dynamic_rope_table.h"
 #include "embedding.h"
 #include "expert_linear.h"
+#include "expert_order.h"
 #include "expert_sum.h"
 #include "gated_activation.h"
 #include "gated_delta_rule.h"
@@ -55,6 +56,7 @@ inline constexpr const OpSignature* kSignatures[] = {
     &dynamic_rope_table::signature,
     &embedding::signature,
     &expert_linear::signature,
+    &expert_order::signature,
     &expert_sum::signature,
     &gated_activation::signature,
     &gated_delta_rule::signature,

@@ -10,13 +10,14 @@
 
 namespace ferrule {
 
-enum class OperandKind : uint8_t { none, weight, arena, cache, input, output };
+enum class OperandKind : uint8_t { none, weight, table, arena, cache, input, output };
 
 struct Operand {
     OperandKind kind = OperandKind::none;
-    uint32_t index = 0;   // of the weight, input or output
+    uint32_t index = 0;   // of the weight, table, input or output
     uint64_t offset = 0;  // bytes, from the start of the weight, arena, cache, input or output
-    uint64_t bytes = 0;   // extent at the plan's largest dims; 0 where only the caller knows (input, output)
+    uint64_t bytes = 0;  // extent at the plan's largest dims; 0 where only the caller knows (input, output); of a table
+                         // what one row reads through it
 };
 
 inline constexpr size_t kMaxOperands = 12;
@@ -34,6 +35,7 @@ struct Launch {
 
 struct Plan {
     std::vector<Launch> launches;
+    std::vector<std::vector<uint32_t>> tables;  // weights; the executor gives kernels their addresses, u64
     uint64_t arena_bytes = 0;
     Dims max_dims{};
     uint32_t n_inputs = 0;

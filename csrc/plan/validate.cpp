@@ -59,6 +59,13 @@ void check_operand(const Place& place, const Operand& operand, const OperandInfo
             place.check_index("weight", operand.index, weight_bytes.size());
             place.check_range("weight", operand, weight_bytes[operand.index]);
             break;
+        case OperandKind::table:
+            if (written) place.refuse("written, so it cannot be a table of weights");
+            place.check_index("table", operand.index, plan.tables.size());
+            for (const uint32_t weight : plan.tables[operand.index]) {
+                place.check_index("weight", weight, weight_bytes.size());
+            }
+            break;
         case OperandKind::arena:
             place.check_alignment(operand);
             place.check_range("arena", operand, plan.arena_bytes);

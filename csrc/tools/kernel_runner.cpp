@@ -3,13 +3,15 @@
 // Everything is little-endian; `bytes` are a u64 length and that many bytes.
 // At the start it writes: u32 sanitized (0 or 1), u32 n_targets, then bytes (a name) per target.
 // A request: bytes target, bytes kernel, bytes params, bytes {u32 rows, tokens, rows, sequences, has_split},
-//     bytes {u32 begin, end}[] (the split), bytes {i64 buffer, offset}[] (operands; buffer -1 = absent),
+//     bytes {u32 begin, end}[] (the split), bytes {i64 buffer, offset}[] (operands; buffer -1 = absent, -2 = a table of
+//     the addresses of so many places as offset says, which follow),
 //     bytes per buffer, and empty bytes at the end.
 // The reply: u32 0, u32 items, bytes per buffer; or u32 1, bytes message.
 // Each buffer is an allocation of exactly its size, aligned to 64 bytes. It ends with its input.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <new>
 #include <optional>
@@ -70,6 +72,8 @@ Buffer read_bytes() {
     return buffer;
 }
 
+constexpr int64_t kTable = -2;  // in place of a buffer
+
 struct OperandPlace {
     int64_t buffer;
     int64_t offset;
@@ -88,9 +92,19 @@ void answer(const std::string& target) {
         buffers.push_back(std::move(buffer));
     }
 
+    const auto address = [&](const OperandPlace& place) -> void* {
+        return place.buffer < 0 ? nullptr : buffers.at(place.buffer).data.get() + place.offset;
+    };
+    std::deque<std::vector<void*>> tables;
     std::vector<void*> operands;
-    for (const OperandPlace& place : places) {
-        operands.push_back(place.buffer < 0 ? nullptr : buffers.at(place.buffer).data.get() + place.offset);
+    for (size_t i = 0; i < places.size(); ++i) {
+        if (places[i].buffer != kTable) {
+            operands.push_back(address(places[i]));
+            continue;
+        }
+        std::vector<void*>& table = tables.emplace_back();
+        for (int64_t n = places[i].offset; n > 0; --n) table.push_back(address(places.at(++i)));
+        operands.push_back(table.data());
     }
     uint32_t items = 0;
     try {

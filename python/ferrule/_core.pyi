@@ -45,11 +45,11 @@ def kernels(target: str) -> dict[str, str]:
 def metal_kernels() -> dict[str, str]:
     """Name of every Metal kernel -> its op."""
 
-def run_kernel(target: str, kernel: str, operands: list[numpy.typing.NDArray[Any] | None], params: bytes, rows: int, dims: tuple[int, int, int], split: list[tuple[int, int]] | None = None) -> int:
+def run_kernel(target: str, kernel: str, operands: list[numpy.typing.NDArray[Any] | list[numpy.typing.NDArray[Any] | None] | None], params: bytes, rows: int, dims: tuple[int, int, int], split: list[tuple[int, int]] | None = None) -> int:
     """
     Runs one kernel in this thread and returns its number of work items.
 
-    `dims` are (tokens, rows, sequences); `split` lists ranges of work items in the order to run them. Raises ValueError when the operands do not fit the kernel's signature.
+    An operand that is a list of arrays is the table of their addresses. `dims` are (tokens, rows, sequences); `split` lists ranges of work items in the order to run them. Raises ValueError when the operands do not fit the kernel's signature.
     """
 
 class Executor:
@@ -100,14 +100,14 @@ class Program:
     A plan bound to an executor, weights and a cache, with an arena of its own.
 
     A launch is (kernel, operands, params, row dimension, barrier); an operand (kind, index, offset, bytes), see
-    `csrc/plan/plan.h`. Raises ValueError that names the launch and what is wrong with it.
+    `csrc/plan/plan.h`; a table lists weights by index. Raises ValueError that names the launch and what is wrong with it.
     """
 
     @overload
-    def __init__(self, executor: Executor, launches: Sequence[tuple[str, Sequence[tuple[str, int, int, int]], bytes, str, bool]], weights: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], cache: Cache, arena_bytes: int, max_dims: tuple[int, int, int], n_inputs: int, n_outputs: int) -> None: ...
+    def __init__(self, executor: Executor, launches: Sequence[tuple[str, Sequence[tuple[str, int, int, int]], bytes, str, bool]], weights: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], cache: Cache, arena_bytes: int, max_dims: tuple[int, int, int], n_inputs: int, n_outputs: int, tables: Sequence[Sequence[int]] = []) -> None: ...
 
     @overload
-    def __init__(self, executor: MetalExecutor, launches: Sequence[tuple[str, Sequence[tuple[str, int, int, int]], bytes, str, bool]], weights: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], cache: Cache, arena_bytes: int, max_dims: tuple[int, int, int], n_inputs: int, n_outputs: int) -> None: ...
+    def __init__(self, executor: MetalExecutor, launches: Sequence[tuple[str, Sequence[tuple[str, int, int, int]], bytes, str, bool]], weights: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], cache: Cache, arena_bytes: int, max_dims: tuple[int, int, int], n_inputs: int, n_outputs: int, tables: Sequence[Sequence[int]] = []) -> None: ...
 
     def run(self, tokens: int, rows: int, sequences: int, inputs: Sequence[numpy.typing.NDArray[Any]], outputs: Sequence[numpy.typing.NDArray[Any]]) -> None:
         """

@@ -24,6 +24,8 @@ SIGNATURES = _core.signatures()
 OPS = {kernel: op for target in _core.all_targets() for kernel, op in _core.kernels(target).items()}
 
 Shape = tuple[int, ...]
+Table = list[NDArray[Any] | None]  # a kernel gets the addresses of arrays, 0 for None
+Operand = NDArray[Any] | Table | None
 
 
 def dot_bound(k: int, magnitudes: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
@@ -62,12 +64,12 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Call:
-    """One run of a kernel; `operands` are indices into `buffers`, or None where absent."""
+    """One run of a kernel; `operands` are indices into `buffers`, lists of them for tables of addresses, or None."""
 
     target: str
     kernel: str
     buffers: Sequence[Buffer]
-    operands: Sequence[int | None]
+    operands: Sequence[int | list[int | None] | None]
     params: bytes
     rows: int
     dims: tuple[int, int, int]
@@ -83,7 +85,10 @@ class InProcess:
         return _core.targets()
 
     def execute(self, call: Call) -> int:
-        operands = [None if i is None else call.buffers[i].operand for i in call.operands]
+        def memory(i: int | None) -> NDArray[np.uint8] | None:
+            return None if i is None else call.buffers[i].operand
+
+        operands = [[memory(j) for j in i] if isinstance(i, list) else memory(i) for i in call.operands]
         return _core.run_kernel(call.target, call.kernel, operands, call.params, call.rows, call.dims, call.split)
 
 
@@ -117,7 +122,11 @@ class OtherProcess:
 
     @staticmethod
     def _fields(call: Call) -> list[bytes]:
-        operands = [(-1, 0) if i is None else (i, call.buffers[i].begin) for i in call.operands]
+        operands = []
+        for i in call.operands:
+            entries = i if isinstance(i, list) else [i]
+            operands += [(-2, len(entries))] if isinstance(i, list) else []
+            operands += [(-1, 0) if j is None else (j, call.buffers[j].begin) for j in entries]
         split = [] if call.split is None else call.split
         return [
             call.target.encode(),
@@ -157,7 +166,7 @@ class Runner:
     def run(
         self,
         kernel: str,
-        operands: Mapping[str, NDArray[Any] | None],
+        operands: Mapping[str, Operand],
         params: Mapping[str, float],
         rows: int,
         out: Shape | Mapping[str, tuple[Shape, DTypeLike]],
@@ -168,10 +177,10 @@ class Runner:
     ) -> Any:
         """Result of `kernel`: the written array, or name -> array when several operands are written.
 
-        `operands` holds what is read, or read and written; `out` the shape of the float32 operand "out", or the shape
-        and dtype of each written operand. `alias={"out": "x"}` gives "out" the memory of "x". `misalign` places
-        operands that many bytes past a multiple of 64. `dims` are (tokens, rows, sequences), by default
-        (rows, rows, 1).
+        `operands` holds what is read, or read and written, tables of arrays as lists; `out` the shape of the float32
+        operand "out", or the shape and dtype of each written operand. `alias={"out": "x"}` gives "out" the memory of
+        "x". `misalign` places operands that many bytes past a multiple of 64. `dims` are (tokens, rows, sequences), by
+        default (rows, rows, 1).
         """
         written = dict(out) if isinstance(out, Mapping) else {"out": (out, np.float32)}
         arguments = (kernel, operands, params, rows, written, dims or (rows, rows, 1), alias or {}, misalign or {})
@@ -187,7 +196,7 @@ class Runner:
     def _run_once(
         self,
         kernel: str,
-        operands: Mapping[str, NDArray[Any] | None],
+        operands: Mapping[str, Operand],
         params: Mapping[str, float],
         rows: int,
         written: Mapping[str, tuple[Shape, DTypeLike]],
@@ -202,17 +211,29 @@ class Runner:
         assert not unknown, f"{kernel} has no operands {unknown}"
 
         buffers: list[Buffer] = []
-        index: dict[str, int] = {}
-        for name in names:
-            array = operands.get(name)
-            if name in alias or (array is None and name not in written):
-                continue
-            size = array.nbytes if array is not None else _nbytes(*written[name])
-            buffer = Buffer.make(size, self.process.guard, misalign.get(name, 0))
-            if array is not None:
-                buffer.operand[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            index[name] = len(buffers)
+        contents: list[NDArray[np.uint8] | None] = []  # of buffers that must not change
+
+        def place(content: NDArray[np.uint8] | None, size: int, misalignment: int) -> int:
+            buffer = Buffer.make(size, self.process.guard, misalignment)
+            if content is not None:
+                buffer.operand[:] = content
             buffers.append(buffer)
+            contents.append(content)
+            return len(buffers) - 1
+
+        index: dict[str, int | list[int | None]] = {}
+        for name in names:
+            operand = operands.get(name)
+            if name in alias or (operand is None and name not in written):
+                continue
+            if isinstance(operand, list):
+                index[name] = [
+                    None if a is None else place(as_bytes(a), a.nbytes, misalign.get(name, 0)) for a in operand
+                ]
+            elif operand is not None:
+                index[name] = place(as_bytes(operand), operand.nbytes, misalign.get(name, 0))
+            else:
+                index[name] = place(None, _nbytes(*written[name]), misalign.get(name, 0))
         index |= {name: index[other] for name, other in alias.items()}
 
         indices = [index.get(name) for name in names]
@@ -220,20 +241,18 @@ class Runner:
             Call(self.target, kernel, buffers, indices, pack_params(OPS[kernel], params), rows, dims, split)
         )
         results = {}
-        aliased = set(alias.values())
         for name, access, _ in signature:
-            if name not in index:
+            i = index.get(name)
+            if access == "read" or not isinstance(i, int):
                 continue
-            buffer = buffers[index[name]]
-            assert buffer.guards_intact(), f"{kernel} wrote outside {name}"
-            array = operands.get(name)
-            if access == "read":
-                assert array is not None
-                same = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-                assert name in aliased or (buffer.operand == same).all(), f"{kernel} wrote to {name}"
-            else:
-                shape, dtype = (array.shape, array.dtype) if array is not None else written[name]
-                results[name] = np.frombuffer(buffer.operand.tobytes(), dtype).reshape(shape)
+            contents[i] = None
+            operand = operands.get(name)
+            shape, dtype = (operand.shape, operand.dtype) if isinstance(operand, np.ndarray) else written[name]
+            results[name] = np.frombuffer(buffers[i].operand.tobytes(), dtype).reshape(shape)
+        places = {j: name for name, i in index.items() for j in (i if isinstance(i, list) else [i]) if j is not None}
+        for j, name in places.items():
+            assert buffers[j].guards_intact(), f"{kernel} wrote outside {name}"
+            assert contents[j] is None or (buffers[j].operand == contents[j]).all(), f"{kernel} wrote to {name}"
         return items, results
 
 
@@ -245,6 +264,11 @@ def pack_params(op: str, params: Mapping[str, float]) -> bytes:
     for name, kind, offset in fields:
         struct.pack_into("<I" if kind == "u32" else "<f", packed, offset, params[name])
     return bytes(packed)
+
+
+def as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """The bytes of an array in the order of its elements."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _nbytes(shape: Shape, dtype: DTypeLike) -> int:

@@ -26,6 +26,7 @@ CASES = [
     Case(2, 8, 8, (63, -1, 64)),
     Case(2, 40, 24, (5, 190, 66)),
     Case(1, 576, 512, (1, 65)),
+    Case(1, 32, 0, (1, 65)),
 ]
 
 
@@ -38,7 +39,7 @@ def append(pool: np.ndarray, k: np.ndarray, v: np.ndarray, slots: tuple[int, ...
         for head in range(k.shape[1]):
             block = pool[slot // BLOCK, head]
             block[: head_dim * BLOCK].reshape(head_dim, BLOCK)[:, slot % BLOCK] = k[row, head]
-            block[head_dim * BLOCK :].reshape(BLOCK, -1)[slot % BLOCK] = v[row, head]
+            block[head_dim * BLOCK :].reshape(BLOCK, v.shape[2])[slot % BLOCK] = v[row, head]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -51,7 +52,7 @@ def test_kv_append(runner: Runner, case: Case, dtype: type) -> None:
     k[0, 0, :4] = [70000.0, -1e-7, 65519.0, 1e-9]  # beyond float16, subnormal, its largest rounding, zero
     pool = np.full((3, case.kv_heads, BLOCK * (case.head_dim + case.v_head_dim)), np.nan, dtype)
     params = {"kv_heads": case.kv_heads, "head_dim": case.head_dim, "v_head_dim": case.v_head_dim}
-    operands = {"k": k, "v": v, "slots": np.array(case.slots, np.int32), "cache": pool}
+    operands = {"k": k, "v": v if case.v_head_dim else None, "slots": np.array(case.slots, np.int32), "cache": pool}
     out = runner.run(f"kv_append_f{8 * np.dtype(dtype).itemsize}", operands, params, rows, {})
 
     with np.errstate(over="ignore"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,21 +46,15 @@ CASES = [
 
 @dataclass(frozen=True)
 class Matrices:
-    """One matrix for each head, apart and in any order in `data`; `values`: float64 [heads, n, k]."""
+    """One matrix for each head; `values`: float64 [heads, n, k]."""
 
-    data: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
+    data: list[NDArray[Any] | None]
     values: NDArray[np.float64]
 
     @classmethod
     def make(cls, name: str, heads: int, n: int, k: int, rng: np.random.Generator) -> Matrices:
         parts = [make_matrix(name, n, k, rng) for _ in range(heads)]
-        size = parts[0].data.nbytes
-        offsets = np.arange(heads, dtype=np.int64)[::-1] * (size + 6)
-        data = np.zeros(int(offsets.max()) + size, np.uint8)
-        for offset, part in zip(offsets, parts, strict=True):
-            data[offset : offset + size] = part.data.reshape(-1)
-        return cls(data, offsets, np.stack([part.values for part in parts]))
+        return cls([part.data for part in parts], np.stack([part.values for part in parts]))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -92,13 +87,12 @@ def test_latent_attention(runner: Runner, case: Case, dtype: type) -> None:
         "spans": cached.spans,
         "block_table": cached.block_table,
         "k_up": k_up.data,
-        "k_up_offsets": k_up.offsets,
         "v_up": v_up.data,
-        "v_up_offsets": v_up.offsets,
     }
     kernel = f"latent_attention_f{8 * np.dtype(dtype).itemsize}"
     shape = (rows, case.heads, case.v_dim)
-    out = runner.run(kernel, operands, params, rows, shape, dims=(rows, rows, len(case.spans)))
+    dims, misalign = (rows, rows, len(case.spans)), {"k_up": 2, "v_up": 2}
+    out = runner.run(kernel, operands, params, rows, shape, dims=dims, misalign=misalign)
 
     ends = list(accumulate(n_rows for _, n_rows in case.spans))
     for (begin, n_rows), end, latents, rotated in zip(case.spans, ends, cached.values, cached.keys, strict=True):

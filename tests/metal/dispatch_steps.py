@@ -43,8 +43,10 @@ def logits(path: Path, prompts: list[Tokens], kv_dtype: str = "auto") -> list[Lo
         return [model.logits(prompt) for prompt in prompts]
 
 
-def greedy(path: Path, prompts: list[Tokens], n: int, context: int = 64) -> list[tuple[int, ...]]:
-    with ferrule.load(path, device="metal", context=context) as model:
+def greedy(
+    path: Path, prompts: list[Tokens], n: int, kv_dtype: str = "auto", context: int = 64
+) -> list[tuple[int, ...]]:
+    with ferrule.load(path, device="metal", context=context, kv_dtype=kv_dtype) as model:
         options = {"max_new_tokens": n, "temperature": 0, "ignore_eos": True}
         return [model.generate(prompt, **options).tokens for prompt in prompts]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from kernel_testing import GUARD, SIGNATURES, Buffer, Shape, pack_params
+from kernel_testing import GUARD, SIGNATURES, Buffer, Operand, Shape, as_bytes, pack_params
 from numpy.typing import DTypeLike, NDArray
 
 from metal.gpu import Gpu
@@ -27,7 +27,7 @@ class MetalRunner:
     def run(
         self,
         kernel: str,
-        operands: Mapping[str, NDArray[Any] | None],
+        operands: Mapping[str, Operand],
         params: Mapping[str, float],
         rows: int,
         out: Shape | Mapping[str, tuple[Shape, DTypeLike]],
@@ -52,7 +52,7 @@ class MetalRunner:
     def _run_once(
         self,
         kernel: str,
-        operands: Mapping[str, NDArray[Any] | None],
+        operands: Mapping[str, Operand],
         params: Mapping[str, float],
         rows: int,
         sequences: int,
@@ -65,34 +65,42 @@ class MetalRunner:
         unknown = {*operands, *written, *alias, *misalign} - {name for name, _, _ in signature}
         assert not unknown, f"{kernel} has no operands {unknown}"
 
-        contents = {name: _bytes(array) for name, array in operands.items() if array is not None and name not in alias}
-        buffers: dict[str, Buffer] = {}
+        buffers: dict[str, list[Buffer | None]] = {}
+        contents: dict[str, list[NDArray[np.uint8]]] = {}
+        for name, operand in operands.items():
+            if operand is None or name in alias:
+                continue
+            arrays = [None if a is None else as_bytes(a) for a in (operand if isinstance(operand, list) else [operand])]
+            contents[name] = [array for array in arrays if array is not None]
+            buffers[name] = [None if array is None else _buffer(array, misalign.get(name, 0)) for array in arrays]
         for name, (shape, dtype) in written.items():
-            if name not in alias and name not in contents:
+            if name not in alias and name not in buffers:
                 size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-                buffers[name] = Buffer.make(size, GUARD, misalign.get(name, 0))
-        for name, content in contents.items():
-            buffers[name] = Buffer.make(content.nbytes, GUARD, misalign.get(name, 0))
-            buffers[name].operand[:] = content
+                buffers[name] = [Buffer.make(size, GUARD, misalign.get(name, 0))]
         buffers |= {name: buffers[other] for name, other in alias.items()}
 
-        memory = [buffers[name].operand if name in buffers else None for name, _, _ in signature]
+        memory: list[Any] = []
+        for name, _, _ in signature:
+            arrays = [None if buffer is None else buffer.operand for buffer in buffers.get(name, [None])]
+            memory.append(arrays if isinstance(operands.get(name), list) else arrays[0])
         packed = pack_params(self._ops[kernel], params)
         self._host.run(kernel, memory, packed, rows, sequences, **variant)
 
         results = {}
         for name, access, _ in signature:
-            if name not in buffers:
-                continue
-            assert buffers[name].guards_intact(), f"{kernel} wrote outside {name}"
-            if access != "read":
-                array = operands.get(name)
-                shape, dtype = (array.shape, array.dtype) if array is not None else written[name]
-                results[name] = np.frombuffer(buffers[name].operand.tobytes(), dtype).reshape(shape)
+            present = [buffer for buffer in buffers.get(name, []) if buffer is not None]
+            assert all(buffer.guards_intact() for buffer in present), f"{kernel} wrote outside {name}"
+            if present and access != "read":
+                operand = operands.get(name)
+                shape, dtype = (operand.shape, operand.dtype) if isinstance(operand, np.ndarray) else written[name]
+                results[name] = np.frombuffer(present[0].operand.tobytes(), dtype).reshape(shape)
             elif name not in alias.values():
-                assert (buffers[name].operand == contents[name]).all(), f"{kernel} wrote to {name}"
+                for buffer, content in zip(present, contents.get(name, []), strict=True):
+                    assert (buffer.operand == content).all(), f"{kernel} wrote to {name}"
         return results
 
 
-def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+def _buffer(content: NDArray[np.uint8], misalignment: int) -> Buffer:
+    buffer = Buffer.make(content.nbytes, GUARD, misalignment)
+    buffer.operand[:] = content
+    return buffer

@@ -32,7 +32,12 @@ SERVED = [
 ]
 # Those that have kernels of their own.
 SPECIAL = ["bloom", "falcon_h1", "gemma3n_text", "lfm2", "mamba", "phi3_longrope", "qwen3_5_text"]
-CASES = [(variant, None) for variant in FAMILIES + SERVED]
+EXPERTS = [
+    *("dots1", "ernie4_5_moe", "gemma4_moe", "glm4_moe", "gpt_oss", "gpt_oss_mxfp4", "granite4_h", "granitemoeshared"),
+    *("jamba", "lfm2_moe", "llama4_chunk", "llama4_text", "minimax_m2", "mixtral", "nemotron_h_moe", "olmoe"),
+    *("phi3_5_moe", "phi3_5_moe_longrope", "qwen1_5_moe", "qwen3_5_moe_text", "qwen3_moe_mixed", "qwen3_next"),
+]
+CASES = [(variant, None) for variant in FAMILIES + SERVED + EXPERTS]
 CASES += [("llama3", "bf16"), ("qwen3", "f16"), ("gemma3_text", "f32"), ("mamba2", "f16"), ("gpt2", "f32")]
 
 TinyModel = Callable[..., Path]
@@ -56,9 +61,9 @@ def test_logits_and_greedy_tokens(
     metal_process: MetalProcess, tiny_model: TinyModel, variant: str, dtype: str | None
 ) -> None:
     path = tiny_model(variant, dtype)
-    assert_golden(variant, metal_process.run(steps.logits, path, prompts(variant)))
+    assert_golden(variant, metal_process.run(steps.logits, path, prompts(variant), "f32"))
     expected = [tuple(golden.greedy.tolist()) for golden in tiny_models.golden(variant).prompts.values()]
-    assert metal_process.run(steps.greedy, path, prompts(variant), 16) == expected
+    assert metal_process.run(steps.greedy, path, prompts(variant), 16, "f32") == expected
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -73,15 +78,16 @@ def test_the_order_of_what_is_unordered_does_not_matter(
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("variant", FAMILIES + SPECIAL)
+@pytest.mark.parametrize("variant", [*FAMILIES, *SPECIAL, "mixtral", "gpt_oss"])
 def test_nothing_is_found_wrong(metal_process: MetalProcess, tiny_model: TinyModel, variant: str) -> None:
     assert_golden(variant, metal_process.run(steps.logits, tiny_model(variant), prompts(variant), checked=True))
 
 
-@pytest.mark.parametrize(
-    ("variant", "kind"),
-    [("llama3", "Q4_0"), ("llama3", "Q5_1"), ("llama3", "Q8_0"), ("bloom", "Q8_0"), ("mamba2", "Q4_0")],
-)
+QUANTISED = [("llama3", "Q4_0"), ("llama3", "Q5_1"), ("llama3", "Q8_0"), ("bloom", "Q8_0"), ("mamba2", "Q4_0")]
+QUANTISED += [("qwen3_moe", "Q4_0"), ("gemma4_moe", "Q8_0")]
+
+
+@pytest.mark.parametrize(("variant", "kind"), QUANTISED)
 def test_quantised_weights(metal_process: MetalProcess, tmp_path: Path, variant: str, kind: str) -> None:
     whole = tiny_gguf.build(variant, tmp_path / "whole.gguf")
     path = tiny_gguf.quantised(whole, tmp_path / "quantised.gguf", gguf.GGMLQuantizationType[kind])
@@ -135,8 +141,11 @@ def test_profile(metal_process: MetalProcess, tiny_model: TinyModel) -> None:
     np.testing.assert_allclose(logits[golden.positions], golden.logits, atol=TOLERANCE, rtol=0)
 
 
-def test_weights_are_read_through_several_views(metal_process: MetalProcess, tiny_model: TinyModel) -> None:
-    path, golden = tiny_model("llama3"), tiny_models.golden("llama3").prompts[7]
+@pytest.mark.parametrize("variant", ["llama3", "mixtral"])
+def test_weights_are_read_through_several_views(
+    metal_process: MetalProcess, tiny_model: TinyModel, variant: str
+) -> None:
+    path, golden = tiny_model(variant), tiny_models.golden(variant).prompts[7]
     limit = 1 << 18
     assert (path / "model.safetensors").stat().st_size > limit
     found = metal_process.run(steps.small_cache_logits, path, golden.ids.tolist(), max_buffer_bytes=limit)

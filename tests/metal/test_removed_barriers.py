@@ -35,6 +35,20 @@ def run_matmul(runner: MetalRunner) -> None:
     runner.run("matmul_q4_0", operands, params, 33, (33, 70))
 
 
+def run_expert_matmul(runner: MetalRunner) -> None:
+    matrix = make_matrix("Q4_0", 70, 64, np.random.default_rng(0))
+    order = np.concatenate([np.arange(40), [0, 0, 32, 0, 32, 40]]).astype(np.uint32)
+    operands = {"x": np.ones((40, 64), np.float32), "order": order, "weight": [matrix.data]}
+    params = {"k": 64, "n": 70, "experts": 1, "slots": 1, "x_slots": 1, "weighted": 0, "planes": 0}
+    runner.run("expert_matmul_q4_0", operands, params, 40, (40, 70))
+
+
+def run_route(runner: MetalRunner) -> None:
+    params = {"experts": 64, "k": 2, "scoring": 0, "normalize": 0, "groups": 2, "top_groups": 1, "group_score": 1}
+    params |= {"norm_eps": 0.0, "scale": 1.0, "jitter": 0.0}
+    runner.run("route", {"logits": np.arange(64, dtype=np.float32)}, params, 1, (1, 2, 2))
+
+
 def run_attention(runner: MetalRunner) -> None:
     attention.Problem.make(attention.Case(2, 1, 16, ((60, 20),)), np.float16).run(runner)
 
@@ -51,6 +65,8 @@ def run_attention_split(runner: MetalRunner) -> None:
 RUNS: dict[str, tuple[str, Callable[[MetalRunner], None]]] = {
     "layer_norm": ("layer_norm", run_layer_norm),
     "matmul": ("matmul_q4_0", run_matmul),
+    "expert_matmul": ("expert_matmul_q4_0", run_expert_matmul),
+    "route": ("route", run_route),
     "attention": ("attention_f16", run_attention),
     "attention_split": ("attention_split_f16", run_attention_split),
 }

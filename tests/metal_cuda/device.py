@@ -48,14 +48,33 @@ class CudaDevice:
         """Names of the kernels in csrc/params/metal_kernels.h -> their ops."""
         return self._ops
 
-    def run(self, kernel: str, operands: Sequence[Memory | None], params: bytes, rows: int, sequences: int) -> None:
-        """Runs a kernel of the table on its signature's operands. Raises CudaError, AssertionError."""
+    def run(
+        self,
+        kernel: str,
+        operands: Sequence[Memory | list[Memory | None] | None],
+        params: bytes,
+        rows: int,
+        sequences: int,
+    ) -> None:
+        """Runs a kernel of the table on its signature's operands; lists are tables of addresses.
+
+        Raises CudaError, AssertionError.
+        """
         function = self.function(kernel, [operand is not None for operand in operands], params)
         placed: dict[int, tuple[int, Memory, Memory]] = {}  # by address: on the GPU, what surrounds it, the operand
-        for operand in operands:
-            if operand is not None and operand.ctypes.data not in placed:
+
+        def place(operand: Memory | None) -> int:
+            if operand is None:
+                return 0
+            if operand.ctypes.data not in placed:
                 placed[operand.ctypes.data] = self._place(operand)
-        addresses = [0 if operand is None else placed[operand.ctypes.data][0] for operand in operands]
+            return placed[operand.ctypes.data][0]
+
+        def table(arrays: list[Memory | None]) -> Memory:
+            return np.array([place(array) for array in arrays], np.uint64).view(np.uint8)
+
+        bound = [table(operand) if isinstance(operand, list) else operand for operand in operands]
+        addresses = [place(operand) for operand in bound]
         geometry = self.geometry(kernel, params, rows, sequences)
         self.driver.launch(function, geometry, self.arguments(addresses, params, rows, sequences))
         self.driver.wait()

@@ -58,7 +58,7 @@ class MetalHost:
     def run(
         self,
         kernel: str,
-        operands: Sequence[Memory | None],
+        operands: Sequence[Memory | list[Memory | None] | None],
         params: bytes,
         rows: int,
         sequences: int,
@@ -66,12 +66,18 @@ class MetalHost:
         seed: int = 0,
         checked: bool = False,
     ) -> None:
-        """Runs a kernel of the table on its signature's operands. Raises MetalFaultError."""
+        """Runs a kernel of the table on its signature's operands; lists are tables of addresses.
+
+        Raises MetalFaultError.
+        """
+        bound = [addresses(operand) if isinstance(operand, list) else operand for operand in operands]
+        tables = (operand for operand in operands if isinstance(operand, list))
         self._call(
             self._library.metal_host_run,
             _path(self._checked_kernels if checked else self.directory / "kernels.so"),
             kernel.encode(),
-            *_buffers(operands),
+            *_buffers(bound),
+            *_buffers([array for table in tables for array in table if array is not None]),
             params,
             rows,
             sequences,
@@ -113,6 +119,11 @@ class MetalHost:
         error = ctypes.create_string_buffer(_ERROR_BYTES)
         if function(*arguments, error, ctypes.c_size_t(_ERROR_BYTES)):
             raise MetalFaultError(error.value.decode())
+
+
+def addresses(table: Sequence[Memory | None]) -> Memory:
+    """Addresses as a kernel gets them, 0 for None."""
+    return np.array([0 if array is None else array.ctypes.data for array in table], np.uint64).view(np.uint8)
 
 
 def _path(library: Path) -> bytes:

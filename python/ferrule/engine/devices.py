@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..graph import Graph, Weight
+from ..graph import Graph
 from ..lowering import Target, metal_target
 
 Executor = _core.Executor | _core.MetalExecutor
@@ -22,8 +22,7 @@ def executor(target: Target, graph: Graph, threads: int) -> Executor:
     """Runs programs of `graph` on the target. Raises DeviceError where this machine has no such device."""
     if target.backend == "cpu":
         return _core.Executor(target.name, threads)
-    weights = (o for op in graph.ops for o in op.operands.values() if isinstance(o, Weight))
-    return _core.MetalExecutor(str(METAL_LIBRARY), mapped_files(weight.data for weight in weights))
+    return _core.MetalExecutor(str(METAL_LIBRARY), mapped_files(weight.data for weight in graph.weights))
 
 
 def gpu() -> Target:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from ..errors import DeviceError, FerruleError
-from ..graph import CacheLayer, Graph, Input, Operand, StateLayer, Value, Weight
+from ..graph import CacheLayer, Experts, Graph, Input, Operand, StateLayer, Value, Weight
 from ..lowering import Plan, RowClass, lower
 from ..lowering.layout import row_bytes
 from ..lowering.plan import Launch
@@ -118,15 +119,18 @@ def compile_plan(plan: Plan, executor: Executor, cache: KVCache) -> _core.Progra
     """The executor's form of a plan, validated."""
     signatures = _core.signatures()
     weights = {weight: i for i, weight in enumerate(plan.weights)}
+    tables = {experts: i for i, experts in enumerate(plan.tables)}
     inputs = {source: i for i, source in enumerate(plan.inputs)}
     outputs = {value: i for i, value in enumerate(plan.outputs)}
 
-    def operand(o: Operand | None) -> tuple[str, int, int, int]:
+    def operand(o: Operand | None, params: Mapping[str, float]) -> tuple[str, int, int, int]:
         match o:
             case None:
                 return "none", 0, 0, 0
             case Weight():
                 return "weight", weights[o], 0, o.data.nbytes
+            case Experts():
+                return "table", tables[o], 0, int(params.get("slots", len(o.matrices))) * o.matrices[0].data.nbytes
             case Input():
                 return "input", inputs[o], 0, 0
             case CacheLayer() | StateLayer():
@@ -139,7 +143,7 @@ def compile_plan(plan: Plan, executor: Executor, cache: KVCache) -> _core.Progra
                 raise AssertionError(f"no kernel takes {type(o).__name__}")
 
     def launch(step: Launch) -> tuple[Any, ...]:
-        operands = [operand(step.operands.get(name)) for name, _, _ in signatures[step.op][2]]
+        operands = [operand(step.operands.get(name), step.params) for name, _, _ in signatures[step.op][2]]
         return step.kernel, operands, pack_params(step.op, step.params), str(step.rows), step.barrier
 
     dims = plan.max_dims
@@ -152,6 +156,7 @@ def compile_plan(plan: Plan, executor: Executor, cache: KVCache) -> _core.Progra
         (dims["tokens"], dims["rows"], dims["sequences"]),
         len(plan.inputs),
         len(plan.outputs),
+        [[weights[matrix] for matrix in experts.matrices] for experts in plan.tables],
     )
 
 

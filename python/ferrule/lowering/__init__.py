@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..graph import ROWS, SEQUENCES, TOKENS, Graph, Input, Weight
+from ..graph import ROWS, SEQUENCES, TOKENS, Experts, Graph, Input, Weight
 from . import barriers, fusions, layout, metal
 from .choose import choose, row_classes
 from .plan import Launch, Plan
@@ -39,8 +39,7 @@ def lower(
             ops = fusion(ops)
     if target.backend == "metal":
         ops = metal.linears(ops)
-        if row_class != "many_rows":
-            ops = metal.split_attention(ops)
+        ops = metal.order_experts(ops) if row_class == "many_rows" else metal.split_attention(ops)
     classes = row_classes(row_class, logits)
     launches = [choose(op, target, row_classes=classes, kv_dtype=kv_dtype, allow_missing=allow_missing) for op in ops]
     barriers.assign(launches)
@@ -52,9 +51,13 @@ def lower(
     outputs = [op.out for op in ops if op.out in made] if keep else [graph.output]
     offsets, arena_bytes = layout.assign(launches, set(outputs), max_dims)
     used = [operand for launch in launches for operand in launch.operands.values()]
-    weights = list(dict.fromkeys(o for o in used if isinstance(o, Weight)))
+    tables = list(dict.fromkeys(o for o in used if isinstance(o, Experts)))
+    matrices = [matrix for table in tables for matrix in table.matrices]
+    weights = list(dict.fromkeys([*(o for o in used if isinstance(o, Weight)), *matrices]))
     inputs = list(dict.fromkeys(o for o in used if isinstance(o, Input)))
-    return Plan(graph, target, row_class, kv_dtype, launches, max_dims, offsets, arena_bytes, weights, inputs, outputs)
+    return Plan(
+        graph, target, row_class, kv_dtype, launches, max_dims, offsets, arena_bytes, weights, tables, inputs, outputs
+    )
 
 
 __all__ = ["Launch", "Plan", "RowClass", "Target", "cpu_target", "lower", "metal_target"]

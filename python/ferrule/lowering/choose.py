@@ -1,21 +1,19 @@
 """The kernel table: which kernel serves an op, and the parameters it is given.
 
 A row is one op kind. Placeholders in a kernel's name are filled from the op: {format} of its matrix, {kv} type of the
-cache, {mat} "matvec" or "matmul" by the row class.
+cache, {mat} "matvec" or "matmul" and {experts} by the row class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from .. import _core
 from ..errors import UnsupportedOp
 from ..formats import FORMATS
-from ..graph import ROWS, CacheLayer, Experts, Op, Operand, StateLayer, Value, Weight
+from ..graph import ROWS, CacheLayer, Experts, Op, StateLayer, Value, Weight
 from .layout import planes
 from .metal import LIMITS
 from .plan import Launch
@@ -213,7 +211,8 @@ TABLE: Mapping[str, Row] = {
     "linear": Row("matmul", "{mat}_{format}", _linear),
     "linears": Row("linears", "{mat}_{format}", _linears),
     "route": Row("route", "route", _route),
-    "expert_linear": Row("expert_linear", "expert_linear_{format}", _expert_linear),
+    "expert_linear": Row("expert_linear", "{experts}_{format}", _expert_linear),
+    "expert_order": Row("expert_order", "expert_order", lambda op: op.attributes),
     "expert_sum": Row("expert_sum", "expert_sum", _expert_sum),
     "rope_table": Row("rope_table", "rope_table", _rope_table),
     "sectioned_rope_table": Row("sectioned_rope_table", "sectioned_rope_table", _rope_table),
@@ -256,6 +255,11 @@ MATRIX_KERNELS: Mapping[str, Mapping[RowClass, str]] = {
     "cpu": {"few_rows": "matvec", "many_rows": "matmul"},
     "metal": {"one_row": "matvec", "few_rows": "matvec_rows", "many_rows": "matmul"},
 }
+# {experts} likewise.
+EXPERT_KERNELS: Mapping[str, Mapping[RowClass, str]] = {
+    "cpu": {"few_rows": "expert_linear", "many_rows": "expert_linear"},
+    "metal": {"one_row": "expert_matvec", "few_rows": "expert_matvec", "many_rows": "expert_matmul"},
+}
 
 
 def choose(
@@ -276,12 +280,13 @@ def choose(
         format=matrix.format.lower() if isinstance(matrix, Weight | Experts) else "",
         kv=kv_dtype,
         mat=MATRIX_KERNELS[target.backend][row_classes[rows]],
+        experts=EXPERT_KERNELS[target.backend][row_classes[rows]],
     )
     params = row.params(op)
     wrong = missing(target, kernel, row.signature, params)
     if wrong and not allow_missing:
         raise UnsupportedOp(f"{wrong} for op {op.kind} ({where}stage {op.stage})")
-    operands = {name: part for operand in op.operands.items() for name, part in _parts(*operand)}
+    operands = dict(op.operands)
     if op.out is not None:
         operands[row.out] = op.out
     return Launch(kernel, row.signature, operands, params, rows, op.stage, op.layer)
@@ -293,23 +298,6 @@ def missing(target: Target, kernel: str, signature: str, params: Params) -> str 
         return f"target {target.name} has no kernel {kernel}"
     needs = LIMITS[signature](params) if target.backend == "metal" and signature in LIMITS else None
     return f"kernel {kernel} of target {target.name} needs {needs}" if needs else None
-
-
-def _parts(name: str, operand: Operand) -> Iterator[tuple[str, Operand]]:
-    """A kernel's operands for one of an op: experts are the first matrix and how many bytes after it each begins.
-
-    The latter are called "offsets" of "weight", "k_up_offsets" of "k_up".
-    """
-    if not isinstance(operand, Experts):
-        yield name, operand
-        return
-    first = operand.matrices[0]
-    places = np.array([matrix.data.ctypes.data for matrix in operand.matrices], np.int64)
-    yield name, first
-    yield (
-        "offsets" if name == "weight" else f"{name}_offsets",
-        Weight(f"{first.name} offsets", places.shape, "I64", (places - places[0]).view(np.uint8)),
-    )
 
 
 def row_classes(tokens: RowClass, rows: RowClass) -> dict[Any, RowClass]:

@@ -1,4 +1,4 @@
-"""What plans for Metal have of their own: fusions, attention in two launches for few rows, limits of its kernels."""
+"""What plans for Metal have of their own: fusions, attention in parts for few rows, experts in order for many, limits."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from ..graph import CacheLayer, Op, Operand, Value, Weight
+from ..graph import CacheLayer, Experts, Op, Operand, Value, Weight
 from .fusions import Ops, qkv_prepare, residual_in_linear, users_of, value_of
+from .targets import MANY_ROWS
 
 MAX_SPLITS = 16  # parts of a context that few rows of attention are cut into, so that they occupy the GPU
 _BLOCK = 64  # positions; a part has at least one block
+_TILE_ROWS = 32  # slots of a tile of csrc/params/expert_order.h
 
 Params = Mapping[str, int | float]
 
@@ -142,6 +144,34 @@ def split_attention(ops: Ops) -> Ops:
             Op("attention_split", operands, {**op.attributes, **sizes}, partials, op.stage, op.layer),
             Op("attention_merge", {"partials": partials, **sinks}, merge, op.out, op.stage, op.layer),
         ]
+    return out
+
+
+def order_experts(ops: Ops) -> Ops:
+    """What reads experts in the order of csrc/params/expert_order.h gets it, from one launch for equal routes."""
+    orders: dict[tuple[Operand | None, int], Value] = {}
+    out: Ops = []
+    for op in ops:
+        if op.kind != "expert_linear":
+            out.append(op)
+            continue
+        x, weight, routes, slots = (
+            op.operands["x"],
+            op.operands["weight"],
+            op.operands.get("routes"),
+            op.attributes["k"],
+        )
+        assert isinstance(x, Value)
+        assert isinstance(weight, Experts)
+        experts = len(weight.matrices)
+        if (routes, experts) not in orders:
+            # Words for a step of MANY_ROWS: a slot's number, and three for a tile.
+            words = MANY_ROWS * slots + 3 * (MANY_ROWS * slots // _TILE_ROWS + experts)
+            order = Value((x.shape[0], -(-words // MANY_ROWS)), "expert_order")
+            operands = {name: operand for name, operand in op.operands.items() if name == "routes"}
+            out.append(Op("expert_order", operands, {"experts": experts, "slots": slots}, order, op.stage, op.layer))
+            orders[routes, experts] = order
+        out.append(replace(op, operands={**op.operands, "order": orders[routes, experts]}))
     return out
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..graph import Dim, Graph, Input, Operand, Value, Weight
+from ..graph import Dim, Experts, Graph, Input, Operand, Value, Weight
 from .targets import RowClass, Target
 
 
@@ -27,9 +27,9 @@ class Launch:
 class Plan:
     """What an executor runs.
 
-    `offsets` are bytes into the arena for every value but the outputs; `weights` and `inputs` give the order in which
-    operands refer to them. `max_dims` bounds (tokens, rows, sequences) of a step; `outputs` are
-    what it gives back.
+    `offsets` are bytes into the arena for every value but the outputs; `weights`, `tables` and `inputs` give the order
+    in which operands refer to them; the matrices of a table are among the weights. `max_dims` bounds
+    (tokens, rows, sequences) of a step; `outputs` are what it gives back.
     """
 
     graph: Graph
@@ -41,5 +41,6 @@ class Plan:
     offsets: dict[Value, int] = field(default_factory=dict)
     arena_bytes: int = 0
     weights: list[Weight] = field(default_factory=list)
+    tables: list[Experts] = field(default_factory=list)
     inputs: list[Input] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)

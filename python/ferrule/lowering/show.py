@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from ..formats import FORMATS
-from ..graph import CacheLayer, Operand, StateLayer, Value, Weight
+from ..graph import CacheLayer, Experts, Operand, StateLayer, Value, Weight
 from .choose import missing
 from .layout import row_bytes
 from .plan import Launch, Plan
@@ -142,7 +142,9 @@ def _ranges(numbers: tuple[int, ...]) -> str:
 
 def _entry(plan: Plan, launch: Launch, rows: int) -> Entry:
     n = rows if launch.rows == "tokens" else 1
-    matrices = [o for o in launch.operands.values() if isinstance(o, Weight) and len(o.shape) == 2]
+    operands = launch.operands.values()
+    matrices = [o.matrices[0] for o in operands if isinstance(o, Experts)]
+    matrices = matrices or [o for o in operands if isinstance(o, Weight) and len(o.shape) == 2]
     cache = next((o for o in launch.operands.values() if isinstance(o, CacheLayer)), None)
     out = launch.operands.get("out")
     if cache is not None:
@@ -166,13 +168,13 @@ def _entry(plan: Plan, launch: Launch, rows: int) -> Entry:
 def launch_bytes(plan: Plan, launch: Launch, rows: int, *, only: Operand | None = None) -> int:
     """Bytes that a launch over so many rows moves, without the cache's history; of one operand where named."""
     return sum(
-        _bytes(launch, name, operand, rows, plan.kv_dtype)
-        for name, operand in launch.operands.items()
+        _bytes(launch, operand, rows, plan.kv_dtype)
+        for operand in launch.operands.values()
         if only is None or operand is only
     )
 
 
-def _bytes(launch: Launch, name: str, operand: object, rows: int, kv_dtype: str) -> int:
+def _bytes(launch: Launch, operand: object, rows: int, kv_dtype: str) -> int:
     if isinstance(operand, Value):
         return rows * row_bytes(operand)
     if isinstance(operand, CacheLayer):
@@ -180,12 +182,10 @@ def _bytes(launch: Launch, name: str, operand: object, rows: int, kv_dtype: str)
     if isinstance(operand, Weight):
         if launch.op == "embedding":
             return rows * FORMATS[operand.format].row_bytes(operand.shape[-1])
-        if launch.op == "expert_linear" and name == "weight":  # the first of the experts' matrices
-            live = min(launch.params["experts"], rows * launch.params["slots"])
-            return int(live) * operand.data.nbytes
-        if name in ("k_up", "v_up"):  # those of the first head
-            return int(launch.params["heads"]) * operand.data.nbytes
         return operand.data.nbytes
+    if isinstance(operand, Experts):
+        live = rows * int(launch.params["slots"]) if launch.op == "expert_linear" else len(operand.matrices)
+        return min(live, len(operand.matrices)) * operand.matrices[0].data.nbytes
     if isinstance(operand, StateLayer):
         return 4 * math.prod(operand.shape)
     return 0

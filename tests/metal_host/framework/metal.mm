@@ -74,6 +74,9 @@ extern "C" [[gnu::visibility("default")]] void metal_host_configure(const Settin
 - (void*)contents {
     return data_;
 }
+- (uint64_t)gpuAddress {
+    return reinterpret_cast<uint64_t>(data_);
+}
 - (void)dealloc {
     if (owned_) free(data_);
     [super dealloc];
@@ -221,6 +224,7 @@ struct Dispatch {
 struct Recording {
     std::vector<Dispatch> dispatches;
     std::deque<std::vector<char>> bytes;  // of setBytes; addresses stay
+    std::vector<Binding> used;            // what kernels may read through addresses
     bool encoder_open = false;
 
     std::set<HostBuffer*> written_buffers() const {
@@ -248,7 +252,7 @@ struct Recording {
                     HostBuffer* buffer = dispatch->buffers[i];
                     dispatch->arguments.buffers[i].watched = buffer != nil && written.contains(buffer);
                 }
-                const DispatchOptions options{g_settings.seed, g_settings.checked != 0, dispatch != begin};
+                const DispatchOptions options{g_settings.seed, g_settings.checked != 0, dispatch != begin, used};
                 std::string fault = metal_host::dispatch(*dispatch->kernel, dispatch->arguments, dispatch->threadgroups,
                                                          dispatch->threads, options);
                 if (!fault.empty()) return fault;
@@ -307,6 +311,13 @@ Size make_size(MTLSize size) {
     next_->threads = make_size(threads);
     recording_->dispatches.push_back(*next_);
     next_->ordered = !concurrent_;
+}
+- (void)useResources:(const id<MTLResource>[])resources count:(NSUInteger)count usage:(MTLResourceUsage)usage {
+    require(usage == MTLResourceUsageRead, @"resources are only read through addresses");
+    for (NSUInteger i = 0; i < count; ++i) {
+        HostBuffer* buffer = static_cast<HostBuffer*>(resources[i]);
+        recording_->used.push_back({buffer->data_, buffer->length_});
+    }
 }
 - (void)memoryBarrierWithScope:(MTLBarrierScope)scope {
     next_->ordered = scope == MTLBarrierScopeBuffers;

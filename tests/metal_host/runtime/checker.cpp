@@ -41,8 +41,8 @@ std::string source_line(const void* code) {
     return line;
 }
 
-void Checker::begin_dispatch(const Kernel& kernel, const Arguments& arguments, uint32_t n_threadgroups,
-                             bool concurrent) {
+void Checker::begin_dispatch(const Kernel& kernel, const Arguments& arguments, std::span<const Binding> reachable,
+                             uint32_t n_threadgroups, bool concurrent) {
     if (!concurrent) {
         ++device_generation_;
         dispatches_.clear();
@@ -58,6 +58,10 @@ void Checker::begin_dispatch(const Kernel& kernel, const Arguments& arguments, u
         const char* data = static_cast<const char*>(binding.data);
         buffers_.push_back(
             {data, data + binding.bytes, parameter.index, parameter.writable, binding.watched, parameter.name});
+    }
+    for (const Binding& binding : reachable) {
+        const char* data = static_cast<const char*>(binding.data);
+        buffers_.push_back({data, data + binding.bytes, kReachable, false, false, "what is read through addresses"});
     }
     // Where the same memory is bound twice, the writable binding is found first, so that races across both are seen.
     std::partition(buffers_.begin(), buffers_.end(), [](const Buffer& buffer) { return buffer.writable; });
@@ -195,8 +199,10 @@ std::string Checker::out_of_bounds_device(const Access& access, const Accessor& 
     const auto nearest = std::min_element(buffers_.begin(), buffers_.end(),
                                           [&](const Buffer& a, const Buffer& b) { return distance(a) < distance(b); });
     if (nearest != buffers_.end()) {
-        fault += ": nearest is parameter '" + std::string(nearest->name) + "' (buffer " + text(nearest->index) + ", " +
-                 text(nearest->end - nearest->begin) + " bytes), at offset " +
+        const std::string what = nearest->index == kReachable ? nearest->name
+                                                              : "parameter '" + std::string(nearest->name) +
+                                                                    "' (buffer " + text(nearest->index) + ")";
+        fault += ": nearest is " + what + " of " + text(nearest->end - nearest->begin) + " bytes, at offset " +
                  std::to_string(access.address - nearest->begin);
     }
     return fault + ", at " + source_line(access.code);

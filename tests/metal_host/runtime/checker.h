@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -57,8 +58,9 @@ struct SharedVariable {
 
 class Checker {
   public:
-    // `concurrent`: nothing orders it after the dispatch before.
-    void begin_dispatch(const Kernel& kernel, const Arguments& arguments, uint32_t n_threadgroups, bool concurrent);
+    // `reachable`: what may be read through addresses; `concurrent`: nothing orders it after the dispatch before.
+    void begin_dispatch(const Kernel& kernel, const Arguments& arguments, std::span<const Binding> reachable,
+                        uint32_t n_threadgroups, bool concurrent);
     void begin_threadgroup() { ++shared_generation_; }
 
     // Each returns a description of the fault, empty where there is none.
@@ -89,7 +91,7 @@ class Checker {
     struct Buffer {
         const char* begin;
         const char* end;
-        uint32_t index;
+        uint32_t index;  // kReachable for memory that no parameter names
         bool writable;
         bool watched;
         const char* name;
@@ -110,6 +112,7 @@ class Checker {
         std::string fault;
     };
 
+    static constexpr uint32_t kReachable = UINT32_MAX;
     static constexpr size_t kPageBytes = 1024;
     using Page = std::array<Byte, kPageBytes>;
 

@@ -208,7 +208,9 @@ std::string Executor::run(const Kernel& kernel, const Arguments& arguments, cons
     fault_ = check_bindings();
     if (!fault_.empty()) return fault_;
     const uint32_t n_threadgroups = threadgroups.x * threadgroups.y * threadgroups.z;
-    if (options.checked) checker_.begin_dispatch(kernel, arguments, n_threadgroups, options.concurrent);
+    if (options.checked) {
+        checker_.begin_dispatch(kernel, arguments, options.reachable, n_threadgroups, options.concurrent);
+    }
 
     std::vector<uint32_t> order(n_threadgroups);
     std::iota(order.begin(), order.end(), 0);
@@ -249,7 +251,7 @@ void Executor::run_threadgroup(uint32_t x, uint32_t y, uint32_t z) {
 }
 
 void Executor::place_threads(uint32_t x, uint32_t y, uint32_t z) {
-    const auto set = [](uint32_t(&target)[3], uint32_t a, uint32_t b, uint32_t c) {
+    const auto set = [](uint32_t (&target)[3], uint32_t a, uint32_t b, uint32_t c) {
         target[0] = a;
         target[1] = b;
         target[2] = c;

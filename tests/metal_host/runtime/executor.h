@@ -2,6 +2,7 @@
 // operations are meeting points of fibers.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct DispatchOptions {
     uint32_t seed = 0;        // order of threadgroups, simdgroups and lanes: 0 ascending, 1 descending, else shuffled
     bool checked = false;     // the kernel comes from a checked library
     bool concurrent = false;  // not ordered after the dispatch before
+    std::span<const Binding> reachable = {};  // what the kernel may read through addresses in its buffers
 };
 
 // Runs `kernel` to the end. Returns what went wrong, empty if nothing did. Not reentrant; calls are serialised.

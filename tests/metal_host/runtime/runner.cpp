@@ -9,6 +9,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "../../../csrc/params/metal_kernels.h"
 #include "executor.h"
@@ -103,11 +104,12 @@ extern "C" {
     });
 }
 
-// A kernel of the table with its signature's operands (null where absent) and the table's geometry.
+// A kernel of the table with its signature's operands (null where absent), the memory that addresses in them lead to,
+// and the table's geometry.
 [[gnu::visibility("default")]] int metal_host_run(const char* library, const char* kernel, const Buffer* operands,
-                                                  size_t n_operands, const char* params, uint32_t rows,
-                                                  uint32_t sequences, uint32_t seed, int checked, char* error,
-                                                  size_t error_bytes) {
+                                                  size_t n_operands, const Buffer* reachable, size_t n_reachable,
+                                                  const char* params, uint32_t rows, uint32_t sequences, uint32_t seed,
+                                                  int checked, char* error, size_t error_bytes) {
     return report(error, error_bytes, [&] {
         const ferrule::MetalKernel& entry = table_entry(kernel);
         const ferrule::OpSignature& signature = *entry.signature;
@@ -122,8 +124,11 @@ extern "C" {
         arguments.buffers[ferrule::params_buffer] = {const_cast<char*>(params), signature.params_bytes};
         arguments.buffers[ferrule::sizes_buffer] = {const_cast<ferrule::LaunchSizes*>(&sizes), sizeof sizes};
         arguments.shared[0].bytes = geometry.threadgroup_bytes;
+        std::vector<Binding> bindings;
+        for (const Buffer& buffer : std::span(reachable, n_reachable)) bindings.push_back({buffer.data, buffer.bytes});
         return dispatch(*LoadedLibrary::load(library, constants).find(kernel).kernel, arguments,
-                        {geometry.x, geometry.y, geometry.z}, {geometry.threads, 1, 1}, {seed, checked != 0});
+                        {geometry.x, geometry.y, geometry.z}, {geometry.threads, 1, 1},
+                        {.seed = seed, .checked = checked != 0, .reachable = bindings});
     });
 }
 
@@ -138,7 +143,7 @@ extern "C" {
         arguments.shared[0].bytes = shared_bytes;
         return dispatch(*LoadedLibrary::load(library, {}).find(kernel).kernel, arguments,
                         {threadgroups[0], threadgroups[1], threadgroups[2]}, {threads[0], threads[1], threads[2]},
-                        {seed, checked != 0});
+                        {.seed = seed, .checked = checked != 0});
     });
 }
 

@@ -22,6 +22,7 @@ static inline MTLSize MTLSizeMake(NSUInteger width, NSUInteger height, NSUIntege
 typedef NS_ENUM(NSUInteger, MTLDispatchType) { MTLDispatchTypeSerial = 0, MTLDispatchTypeConcurrent = 1 };
 typedef NS_OPTIONS(NSUInteger, MTLBarrierScope) { MTLBarrierScopeBuffers = 1 };
 typedef NS_OPTIONS(NSUInteger, MTLResourceOptions) { MTLResourceStorageModeShared = 0 };
+typedef NS_OPTIONS(NSUInteger, MTLResourceUsage) { MTLResourceUsageRead = 1, MTLResourceUsageWrite = 2 };
 typedef NS_ENUM(NSUInteger, MTLCommandBufferStatus) {
     MTLCommandBufferStatusNotEnqueued = 0,
     MTLCommandBufferStatusCommitted = 2,
@@ -38,8 +39,12 @@ typedef NS_ENUM(NSInteger, MTLGPUFamily) {
 @protocol MTLAllocation <NSObject>
 @end
 
-@protocol MTLBuffer <MTLAllocation>
+@protocol MTLResource <MTLAllocation>
+@end
+
+@protocol MTLBuffer <MTLResource>
 @property(readonly) NSUInteger length;
+@property(readonly) uint64_t gpuAddress;
 - (void*)contents;
 @end
 
@@ -96,6 +101,9 @@ typedef NS_ENUM(NSInteger, MTLGPUFamily) {
 - (void)setBytes:(const void*)bytes length:(NSUInteger)length atIndex:(NSUInteger)index;
 - (void)setThreadgroupMemoryLength:(NSUInteger)length atIndex:(NSUInteger)index;
 - (void)dispatchThreadgroups:(MTLSize)threadgroups threadsPerThreadgroup:(MTLSize)threads;
+- (void)useResources:(const id<MTLResource> _Nonnull[_Nonnull])resources
+               count:(NSUInteger)count
+               usage:(MTLResourceUsage)usage;
 - (void)memoryBarrierWithScope:(MTLBarrierScope)scope;
 - (void)endEncoding;
 @end
