@@ -31,7 +31,7 @@ struct Attention {
 namespace attention {
 
 enum Operand { q, q_rotated, cache, spans, block_table, sinks, slopes, selected, out };
-enum Constant { has_sinks, has_slopes, fc_head_dim, fc_v_head_dim, fc_window, fc_chunk, fc_softcap };
+enum Constant { has_sinks, has_slopes, has_selected, fc_head_dim, fc_v_head_dim, fc_window, fc_chunk, fc_softcap };
 
 // Metal: a simdgroup takes kTileRows rows of a sequence; its threadgroup memory, in floats, holds their queries [8,
 // key_columns], scores [8, 64], and a matrix [8, 8].
@@ -41,6 +41,16 @@ constexpr uint32_t key_columns(uint32_t head_dim) {
 }
 constexpr uint32_t tile_floats(uint32_t head_dim) {
     return kTileRows * (key_columns(head_dim) + kCacheBlock + 8);
+}
+
+// Metal, latents (absorbed_attention): a threadgroup takes kTileRows heads of a row; its memory, in floats, holds their
+// queries, of the columns of latents and rotated keys, scores [8, 64], factors [8], slots [64] and a matrix [8, 8] of
+// each simdgroup.
+FERRULE_CONSTANT uint32_t kLatentSimdgroups = 4;
+FERRULE_CONSTANT uint32_t kMaxLatent = 512;
+constexpr uint32_t latent_floats(uint32_t head_dim, uint32_t v_head_dim) {
+    return kTileRows * (key_columns(v_head_dim) + key_columns(head_dim) + kCacheBlock + 1) + kCacheBlock +
+           64 * kLatentSimdgroups;
 }
 
 #ifndef __METAL_VERSION__
@@ -74,6 +84,15 @@ inline constexpr MetalDispatch metal_dispatch(const Attention& params, const Lau
             .y = params.heads,
             .threads = simdgroups * kSimdWidth,
             .threadgroup_bytes = simdgroups * tile_bytes};
+}
+
+// absorbed_attention_<kv>
+inline constexpr MetalDispatch latent_dispatch(const Attention& params, const LaunchSizes& sizes) {
+    return {
+        .x = ceil_div(params.heads, kTileRows),
+        .z = sizes.rows,
+        .threads = kLatentSimdgroups * kSimdWidth,
+        .threadgroup_bytes = latent_floats(params.head_dim, params.v_head_dim) * static_cast<uint32_t>(sizeof(float))};
 }
 #endif
 

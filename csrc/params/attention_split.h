@@ -5,6 +5,7 @@
 // m) of the part's positions j; of a part without positions m = -inf, the last sum is 0 and the values before are not
 // written.
 #pragma once
+#include "attention.h"
 #include "kv_cache.h"
 #include "metal_dispatch.h"
 #include "signature.h"
@@ -18,6 +19,8 @@ struct AttentionSplit {
     uint32_t v_head_dim;
     uint32_t window;
     uint32_t chunk;
+    uint32_t latent;
+    uint32_t top;
     uint32_t splits;
     float scale;
     float softcap;
@@ -25,7 +28,7 @@ struct AttentionSplit {
 
 namespace attention_split {
 
-enum Operand { q, cache, spans, block_table, slopes, partials };
+enum Operand { q, q_rotated, cache, spans, block_table, slopes, selected, partials };
 enum Constant { has_slopes, fc_heads, fc_kv_heads, fc_head_dim, fc_v_head_dim, fc_window, fc_chunk, fc_softcap };
 
 // A simdgroup is one part; a threadgroup's simdgroups share the queries of up to kMaxHeads heads of a KV head.
@@ -51,12 +54,19 @@ inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(Atten
                                         {"v_head_dim", FieldType::u32, offsetof(AttentionSplit, v_head_dim)},
                                         {"window", FieldType::u32, offsetof(AttentionSplit, window)},
                                         {"chunk", FieldType::u32, offsetof(AttentionSplit, chunk)},
+                                        {"latent", FieldType::u32, offsetof(AttentionSplit, latent)},
+                                        {"top", FieldType::u32, offsetof(AttentionSplit, top)},
                                         {"splits", FieldType::u32, offsetof(AttentionSplit, splits)},
                                         {"scale", FieldType::f32, offsetof(AttentionSplit, scale)},
                                         {"softcap", FieldType::f32, offsetof(AttentionSplit, softcap)}};
-inline constexpr OperandInfo operands[] = {
-    {"q", Access::read},           {"cache", Access::read},        {"spans", Access::read},
-    {"block_table", Access::read}, {"slopes", Access::read, true}, {"partials", Access::write}};
+inline constexpr OperandInfo operands[] = {{"q", Access::read},
+                                           {"q_rotated", Access::read, true},
+                                           {"cache", Access::read},
+                                           {"spans", Access::read},
+                                           {"block_table", Access::read},
+                                           {"slopes", Access::read, true},
+                                           {"selected", Access::read, true},
+                                           {"partials", Access::write}};
 inline constexpr OpSignature signature{"attention_split", sizeof(AttentionSplit), fields, operands};
 
 inline constexpr MetalDispatch metal_dispatch(const AttentionSplit& params, const LaunchSizes& sizes) {
@@ -66,6 +76,16 @@ inline constexpr MetalDispatch metal_dispatch(const AttentionSplit& params, cons
             .y = ceil_div(params.splits, kSimdgroups),
             .z = sizes.rows,
             .threads = kSimdgroups * kSimdWidth,
+            .threadgroup_bytes = floats * static_cast<uint32_t>(sizeof(float))};
+}
+
+// absorbed_attention_split_<kv>, see attention.h: a threadgroup is one part.
+inline constexpr MetalDispatch latent_dispatch(const AttentionSplit& params, const LaunchSizes& sizes) {
+    const uint32_t floats = attention::latent_floats(params.head_dim, params.v_head_dim);
+    return {.x = ceil_div(params.heads, attention::kTileRows),
+            .y = params.splits,
+            .z = sizes.rows,
+            .threads = attention::kLatentSimdgroups * kSimdWidth,
             .threadgroup_bytes = floats * static_cast<uint32_t>(sizeof(float))};
 }
 #endif

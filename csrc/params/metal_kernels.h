@@ -68,9 +68,14 @@ inline std::vector<MetalKernel> make() {
         elementwise<Xielu, xielu::signature>(),
     };
     for (const char* kv : {"_f16", "_f32"}) {
+        table.push_back({std::string("absorbed_attention") + kv, &attention::signature,
+                         &untyped<Attention, attention::latent_dispatch>});
+        table.push_back({std::string("absorbed_attention_split") + kv, &attention_split::signature,
+                         &untyped<AttentionSplit, attention_split::latent_dispatch>});
         table.push_back(row<Attention, attention::signature, attention::metal_dispatch>(kv));
         table.push_back(row<AttentionSplit, attention_split::signature, attention_split::metal_dispatch>(kv));
         table.push_back(row<KvAppend, kv_append::signature, kv_append::metal_dispatch>(kv));
+        table.push_back(row<SelectPositions, select_positions::signature, select_positions::metal_dispatch>(kv));
         table.push_back(row<QkvPrepare, qkv_prepare::signature, qkv_prepare::metal_dispatch>(kv));
     }
     for (const char* format : {"f32",     "f16",   "bf16",   "q4_0",   "q4_1",  "q5_0",  "q5_1",    "q8_0",   "q2_k",

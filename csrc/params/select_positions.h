@@ -19,6 +19,10 @@ namespace select_positions {
 
 enum Operand { q, weights, cache, spans, block_table, out };
 
+// Metal: a threadgroup per row collects up to top + kSpare positions, 8 bytes each.
+FERRULE_CONSTANT uint32_t kThreads = 256;
+FERRULE_CONSTANT uint32_t kSpare = 1024;
+
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(SelectPositions, heads)},
                                         {"head_dim", FieldType::u32, offsetof(SelectPositions, head_dim)},
@@ -28,6 +32,10 @@ inline constexpr OperandInfo operands[] = {{"q", Access::read},           {"weig
                                            {"cache", Access::read},       {"spans", Access::read},
                                            {"block_table", Access::read}, {"out", Access::write}};
 inline constexpr OpSignature signature{"select_positions", sizeof(SelectPositions), fields, operands};
+
+inline constexpr MetalDispatch metal_dispatch(const SelectPositions& params, const LaunchSizes& sizes) {
+    return {.x = sizes.rows, .threads = kThreads, .threadgroup_bytes = 8 * (params.top + kSpare)};
+}
 #endif
 
 }  // namespace select_positions

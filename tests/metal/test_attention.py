@@ -27,7 +27,7 @@ def test_split_attention(runner: MetalRunner, case: cpu.Case, splits: int, dtype
             "block_table": problem.block_table,
             "slopes": problem.slopes,
         },
-        {**{name: value for name, value in problem.params.items() if name not in ("latent", "top")}, "splits": splits},
+        {**problem.params, "splits": splits},
         rows,
         {"partials": ((rows, case.heads, splits, v_head_dim + 2), np.float32)},
         dims=(rows, rows, len(problem.spans)),
@@ -41,3 +41,44 @@ def test_split_attention(runner: MetalRunner, case: cpu.Case, splits: int, dtype
     )
     expected, bound = problem.reference()
     assert (np.abs(out - expected) <= bound).all()
+
+
+# Heads of a part of a tile, ranks that are no multiples of 8, positions selected in any order.
+LATENT = [case for case in cpu.LATENT_CASES if case.latent]
+LATENT += [cpu.Case(20, 1, 16, ((190, 9),), v_head_dim=24, latent=True, top=100)]
+
+
+def run_absorbed(runner: MetalRunner, problem: cpu.Problem, splits: int) -> np.ndarray:
+    """In one kernel or, with splits, in two."""
+    rows, v_head_dim, suffix = len(problem.q), problem.params["v_head_dim"], f"_f{8 * problem.cache.itemsize}"
+    operands = {
+        "q": np.ascontiguousarray(problem.q[..., :v_head_dim]),
+        "q_rotated": np.ascontiguousarray(problem.q[..., v_head_dim:]),
+        "selected": problem.selected,
+        "cache": problem.cache,
+        "spans": problem.spans,
+        "block_table": problem.block_table,
+    }
+    shape, dims = (rows, problem.case.heads, v_head_dim), (rows, rows, len(problem.spans))
+    if not splits:
+        kernel = f"absorbed_attention{suffix}"
+        return np.asarray(runner.run(kernel, operands, problem.params, rows, shape, dims=dims))
+    partials = runner.run(
+        f"absorbed_attention_split{suffix}",
+        operands,
+        {**problem.params, "splits": splits},
+        rows,
+        {"partials": ((rows, problem.case.heads, splits, v_head_dim + 2), np.float32)},
+        dims=dims,
+    )
+    params = {"heads": problem.case.heads, "v_head_dim": v_head_dim, "splits": splits}
+    return np.asarray(runner.run("attention_merge", {"partials": partials}, params, rows, shape))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("splits", [0, 1, 3])
+@pytest.mark.parametrize("case", LATENT, ids=str)
+def test_absorbed_attention(runner: MetalRunner, case: cpu.Case, splits: int, dtype: type) -> None:
+    problem = cpu.Problem.make(case, dtype)
+    expected, bound = problem.reference()
+    assert (np.abs(run_absorbed(runner, problem, splits) - expected) <= bound).all()

@@ -37,7 +37,9 @@ EXPERTS = [
     *("jamba", "lfm2_moe", "llama4_chunk", "llama4_text", "minimax_m2", "mixtral", "nemotron_h_moe", "olmoe"),
     *("phi3_5_moe", "phi3_5_moe_longrope", "qwen1_5_moe", "qwen3_5_moe_text", "qwen3_moe_mixed", "qwen3_next"),
 ]
-CASES = [(variant, None) for variant in FAMILIES + SERVED + EXPERTS]
+LATENTS = ["deepseek_v2", "deepseek_v2_plain", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa"]
+LATENTS += ["kimi_linear", "minicpm3", "mistral4", "moonlight27"]
+CASES = [(variant, None) for variant in FAMILIES + SERVED + EXPERTS + LATENTS]
 CASES += [("llama3", "bf16"), ("qwen3", "f16"), ("gemma3_text", "f32"), ("mamba2", "f16"), ("gpt2", "f32")]
 
 TinyModel = Callable[..., Path]
@@ -78,13 +80,13 @@ def test_the_order_of_what_is_unordered_does_not_matter(
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("variant", [*FAMILIES, *SPECIAL, "mixtral", "gpt_oss"])
+@pytest.mark.parametrize("variant", [*FAMILIES, *SPECIAL, "mixtral", "gpt_oss", "deepseek_v3", "deepseek_v32"])
 def test_nothing_is_found_wrong(metal_process: MetalProcess, tiny_model: TinyModel, variant: str) -> None:
     assert_golden(variant, metal_process.run(steps.logits, tiny_model(variant), prompts(variant), checked=True))
 
 
 QUANTISED = [("llama3", "Q4_0"), ("llama3", "Q5_1"), ("llama3", "Q8_0"), ("bloom", "Q8_0"), ("mamba2", "Q4_0")]
-QUANTISED += [("qwen3_moe", "Q4_0"), ("gemma4_moe", "Q8_0")]
+QUANTISED += [("qwen3_moe", "Q4_0"), ("gemma4_moe", "Q8_0"), ("deepseek_v3", "Q4_0")]
 
 
 @pytest.mark.parametrize(("variant", "kind"), QUANTISED)

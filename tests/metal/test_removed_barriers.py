@@ -17,9 +17,11 @@ import test_attention as attention
 from weights import make_matrix
 
 from metal.metal_runner import MetalRunner
+from metal.test_attention import run_absorbed
 from metal_host.host import SOURCE, MetalFaultError, MetalHost
 
 ROOT = Path(__file__).parents[2]
+INSTANCE = re.compile(r'^template \[\[host_name\("(?P<kernel>\w+)"\)\]\] kernel decltype\((?P<template>\w+)<.*;$', re.M)
 BARRIER = re.compile(r"^ *(?:metal::)?(?:threadgroup|simdgroup)_barrier\(.*\);$", re.M)
 
 
@@ -57,8 +59,21 @@ def run_attention_split(runner: MetalRunner) -> None:
     problem = attention.Problem.make(attention.Case(2, 1, 16, ((150, 1),)), np.float16)
     operands: dict[str, Any] = {name: getattr(problem, name) for name in ("q", "cache", "spans", "block_table")}
     written = {"partials": ((1, 2, 2, 18), np.float32)}
-    params = {name: value for name, value in problem.params.items() if name not in ("latent", "top")}
-    runner.run("attention_split_f16", operands, {**params, "splits": 2}, 1, written)
+    runner.run("attention_split_f16", operands, {**problem.params, "splits": 2}, 1, written)
+
+
+def run_absorbed_attention(runner: MetalRunner) -> None:
+    case = attention.Case(9, 1, 8, ((70, 1),), v_head_dim=40, latent=True)
+    run_absorbed(runner, attention.Problem.make(case, np.float16), 0)
+
+
+def run_select_positions(runner: MetalRunner) -> None:
+    problem = attention.Problem.make(attention.Case(1, 1, 8, ((599, 1),)), np.float16)
+    keys = np.ascontiguousarray(problem.cache[:, 0, : 64 * 8])
+    operands = {"q": problem.q, "weights": np.ones((1, 1), np.float32), "cache": keys}
+    operands |= {"spans": problem.spans, "block_table": problem.block_table}
+    params = {"heads": 1, "head_dim": 8, "top": 3, "scale": 1.0}
+    runner.run("select_positions_f16", operands, params, 1, (1, 3))
 
 
 # For each file that is compiled and has barriers, itself or in a header: a kernel and a call of it.
@@ -68,6 +83,8 @@ RUNS: dict[str, tuple[str, Callable[[MetalRunner], None]]] = {
     "expert_matmul": ("expert_matmul_q4_0", run_expert_matmul),
     "route": ("route", run_route),
     "attention": ("attention_f16", run_attention),
+    "absorbed_attention": ("absorbed_attention_f16", run_absorbed_attention),
+    "select_positions": ("select_positions_f16", run_select_positions),
     "attention_split": ("attention_split_f16", run_attention_split),
 }
 
@@ -118,9 +135,14 @@ def build(host: MetalHost, stem: str, directory: Path, changed: dict[str, str]) 
 
 
 def only_instance(text: str, kernel: str) -> str:
-    """Leaves one instantiation of each kernel template, for the sake of time."""
-    lines = [line for line in text.splitlines() if "[[host_name(" not in line or f'"{kernel}"' in line]
-    return "\n".join(lines) + "\n"
+    """Leaves one instantiation of each kernel template, for the sake of time: that of `kernel`, of others the first."""
+    instances = list(INSTANCE.finditer(text))
+    kept = {instance["template"]: instance for instance in reversed(instances)}
+    kept |= {instance["template"]: instance for instance in instances if instance["kernel"] == kernel}
+    for instance in reversed(instances):
+        if instance not in kept.values():
+            text = text[: instance.start()] + text[instance.end() :]
+    return text
 
 
 def test_unchanged_kernels_are_not_at_fault(metal_host: MetalHost, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from test_layer_norm import test_layer_norm
 from test_rms_norm import test_rms_norm
 from test_rope import test_rope
 from test_route import test_equal_experts_go_to_the_lower_id, test_ids_are_valid_whatever_the_logits, test_route
+from test_select_positions import test_of_equal_positions_the_lower_are_taken, test_select_positions
 from test_ssm_scan import test_ssm_scan, test_steps_alone_give_the_same_bits
 
 __all__ = [
@@ -41,11 +42,13 @@ __all__ = [
     "test_kv_append",
     "test_layer_norm",
     "test_multiply",
+    "test_of_equal_positions_the_lower_are_taken",
     "test_rms_norm",
     "test_root_mean_square",
     "test_rope",
     "test_route",
     "test_scale",
+    "test_select_positions",
     "test_softcap",
     "test_ssm_scan",
     "test_steps_alone_give_the_same_bits",

@@ -1,7 +1,8 @@
 """The kernel table: which kernel serves an op, and the parameters it is given.
 
 A row is one op kind. Placeholders in a kernel's name are filled from the op: {format} of its matrix, {kv} type of the
-cache, {mat} "matvec" or "matmul" and {experts} by the row class.
+cache, {mat} "matvec" or "matmul" and {experts} by the row class; Metal has {absorbed} kernels of
+their own for attention over latents.
 """
 
 from __future__ import annotations
@@ -226,10 +227,10 @@ TABLE: Mapping[str, Row] = {
     "ssm_scan": Row("ssm_scan", "ssm_scan", _ssm_scan),
     "gated_delta_rule": Row("gated_delta_rule", "gated_delta_rule", _gated_delta_rule),
     "qkv_prepare": Row("qkv_prepare", "qkv_prepare_{kv}", _qkv_prepare),
-    "attention": Row("attention", "attention_{kv}", _attention),
+    "attention": Row("attention", "{absorbed}attention_{kv}", _attention),
     "chunked_attention": Row("attention", "attention_{kv}", _attention),
     "latent_attention": Row("latent_attention", "latent_attention_{kv}", _latent_attention),
-    "attention_split": Row("attention_split", "attention_split_{kv}", _attention, out="partials"),
+    "attention_split": Row("attention_split", "{absorbed}attention_split_{kv}", _attention, out="partials"),
     "attention_merge": Row("attention_merge", "attention_merge", lambda op: op.attributes),
     "activation": Row("activation", "activation", _activation),
     "gated_activation": Row("gated_activation", "gated_activation", _activation),
@@ -281,6 +282,7 @@ def choose(
         kv=kv_dtype,
         mat=MATRIX_KERNELS[target.backend][row_classes[rows]],
         experts=EXPERT_KERNELS[target.backend][row_classes[rows]],
+        absorbed="absorbed_" if target.backend == "metal" and "q_rotated" in op.operands else "",
     )
     params = row.params(op)
     wrong = missing(target, kernel, row.signature, params)

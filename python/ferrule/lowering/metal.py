@@ -1,4 +1,4 @@
-"""What plans for Metal have of their own: fusions, attention in parts for few rows, experts in order for many, limits."""
+"""What plans for Metal have of their own: fusions, attention in parts, experts in order, limits of its kernels."""
 
 from __future__ import annotations
 
@@ -127,8 +127,7 @@ def split_attention(ops: Ops) -> Ops:
     out: Ops = []
     for op in ops:
         cache = op.operands.get("cache")
-        is_split = op.kind in ("attention", "chunked_attention") and not {"q_rotated", "selected"} & op.operands.keys()
-        if not is_split:
+        if op.kind not in ("attention", "chunked_attention"):
             out.append(op)
             continue
         assert isinstance(cache, CacheLayer)
@@ -177,17 +176,31 @@ def order_experts(ops: Ops) -> Ops:
 
 def _splits(op: Op) -> int:
     """As many as there may be blocks in sight, up to the most."""
+    selected = op.operands.get("selected")
+    if isinstance(selected, Value):
+        return min(MAX_SPLITS, -(-selected.width // _BLOCK))
     in_sight = max(op.attributes.get("window", 0), op.attributes.get("chunk", 0))
     return min(MAX_SPLITS, in_sight // _BLOCK + 2) if in_sight else MAX_SPLITS
 
 
 def _attention(params: Params) -> str | None:
-    if params["latent"] or params["top"]:
-        return "keys and values of every position, not latents or a selection"
+    if params["latent"]:
+        return _absorbed_attention(params)
+    if params["top"]:
+        return "latents where positions are selected"
     return "values of at most 576" if params["v_head_dim"] > 576 else None
 
 
+def _absorbed_attention(params: Params) -> str | None:
+    is_large = params["v_head_dim"] > 512 or params["head_dim"] > 256
+    return "latents of at most 512 values, rotated keys of at most 256" if is_large else None
+
+
 def _attention_split(params: Params) -> str | None:
+    if params["latent"]:
+        return _absorbed_attention(params)
+    if params["top"]:
+        return "latents where positions are selected"
     if params["v_head_dim"] % 2 or params["v_head_dim"] > 1024:
         return "values of an even size, at most 1024"
     return None
@@ -201,10 +214,15 @@ def _gated_delta_rule(params: Params) -> str | None:
     return "keys of at most 256 values" if params["k_dim"] > 256 else None
 
 
+def _select_positions(params: Params) -> str | None:
+    return "at most 3000 positions to select" if params["top"] > 3000 else None
+
+
 # Op -> what its kernels need that the parameters lack, None where nothing is wrong.
 LIMITS: Mapping[str, Callable[[Params], str | None]] = {
     "attention": _attention,
     "attention_split": _attention_split,
     "gated_delta_rule": _gated_delta_rule,
+    "select_positions": _select_positions,
     "ssm_scan": _ssm_scan,
 }
