@@ -1,26 +1,29 @@
-"""One timed run of ferrule: MODEL THREADS PROMPT GENERATE DEPTH -> a line of JSON."""
+"""One timed run of ferrule: [--8-bits] MODEL THREADS PROMPT GENERATE DEPTH SEQUENCES -> a line of JSON."""
 
 import json
 import random
 import resource
 import sys
 import time
-from pathlib import Path
 
 import ferrule
 from ferrule.engine.kv_cache import Sequence
 from ferrule.engine.step_inputs import Chunk
 
-model_path, threads, prompt, generate, depth = Path(sys.argv[1]), *map(int, sys.argv[2:])
+bits = 8 if "--8-bits" in sys.argv else 16
+model_path, *sizes = [argument for argument in sys.argv[1:] if argument != "--8-bits"]
+threads, prompt, generate, depth, sequences = map(int, sizes)
+context = depth + prompt + generate + 64
 started = time.perf_counter()
-model = ferrule.load(model_path, threads=threads, context=depth + prompt + generate + 64, progress=False)
+model = ferrule.load(model_path, threads=threads, context=context, activation_bits=bits, progress=False)
 load = time.perf_counter() - started
 draw = random.Random(0)
 tokens = [draw.randrange(10, 49000) for _ in range(depth + prompt)]
 runner = model.runner
 
 
-def prefill(sequence: Sequence, ids: list[int]) -> int:
+def feed(sequence: Sequence, ids: list[int]) -> int:
+    """Appends ids and returns the likeliest next token."""
     for begin in range(0, len(ids), runner.max_tokens):
         logits = runner.forward([Chunk(sequence, ids[begin : begin + runner.max_tokens])])
     return int(logits[0].argmax())
@@ -28,23 +31,27 @@ def prefill(sequence: Sequence, ids: list[int]) -> int:
 
 for warm in (tokens[:32], tokens[:1]):
     sequence = Sequence()
-    prefill(sequence, warm)
+    feed(sequence, warm)
     runner.cache.release(sequence)
-sequence = Sequence()
+texts = [Sequence() for _ in range(sequences)]
 if depth:
-    prefill(sequence, tokens[:depth])
+    feed(texts[0], tokens[:depth])
 started = time.perf_counter()
-token = prefill(sequence, tokens[depth:])
+token = feed(texts[0], tokens[depth:])
 prefill_seconds = time.perf_counter() - started
+for text in texts[1:]:
+    feed(text, tokens)
+following = [token] * sequences
 started = time.perf_counter()
 for _ in range(generate):
-    token = prefill(sequence, [token])
+    logits = runner.forward([Chunk(text, [token]) for text, token in zip(texts, following, strict=True)])
+    following = [int(row.argmax()) for row in logits]
 decode_seconds = time.perf_counter() - started
 print(
     json.dumps(
         {
             "prefill_tokens_per_second": prompt / prefill_seconds,
-            "decode_tokens_per_second": generate / decode_seconds,
+            "decode_tokens_per_second": generate * sequences / decode_seconds,
             "load_seconds": load,
             "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         }

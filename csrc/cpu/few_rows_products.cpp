@@ -82,10 +82,10 @@ template <class Unpack, int planes, class CodesOf>
     return sum;
 }
 
-// sums[i][r]: activation row i times row r of four weight rows. With `one`, n_x is 1 and the sum stays in a register.
+// sums[i][r .. r + 3]: activation row i times four weight rows. With `one`, n_x is 1 and the sum stays in a register.
 template <class Unpack, bool one, int planes>
-void four_rows(const FourRows<Unpack>& weights, uint32_t n_steps, const QuantizedRow* x, uint32_t n_x,
-               float (*sums)[4]) {
+void four_rows(const FourRows<Unpack>& weights, uint32_t n_steps, const QuantizedRow* x, uint32_t n_x, uint32_t r,
+               float (*sums)[kPanelRows]) {
     f32x16 totals[one ? 1 : kFewRows];
     for (uint32_t i = 0; i < n_x; ++i) totals[i] = zero_f32();
     const auto add_chunk = [&](uint32_t step, uint32_t half) __attribute__((always_inline)) {
@@ -107,7 +107,7 @@ void four_rows(const FourRows<Unpack>& weights, uint32_t n_steps, const Quantize
         add_chunk(step, 0);
         if constexpr (FourRows<Unpack>::kHalves == 2) add_chunk(step, 1);
     }
-    for (uint32_t i = 0; i < n_x; ++i) add_lanes(sums[i], totals[i]);
+    for (uint32_t i = 0; i < n_x; ++i) add_lanes(sums[i] + r, totals[i]);
 }
 
 template <class Unpack>
@@ -118,16 +118,20 @@ void multiply(const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end)
         const uint32_t n_x = min_u32(rows.count - first, kFewRows);
         QuantizedRow x[kFewRows];
         for (uint32_t i = 0; i < n_x; ++i) x[i] = quantized_row_at(rows.at(first + i), k, planes);
-        for (uint32_t j = j_begin; j < j_end; j += 4) {
-            const FourRows<Unpack> weights(weight, n, k, j);
-            float sums[kFewRows][4];
-            if (planes == 1) {
-                (n_x == 1 ? four_rows<Unpack, true, 1> : four_rows<Unpack, false, 1>)(weights, n_steps, x, n_x, sums);
-            } else {
-                (n_x == 1 ? four_rows<Unpack, true, 2> : four_rows<Unpack, false, 2>)(weights, n_steps, x, n_x, sums);
+        for (uint32_t j = j_begin; j < j_end; j += kPanelRows) {
+            const uint32_t j_count = min_u32(n - j, kPanelRows);
+            float sums[kFewRows][kPanelRows];
+            for (uint32_t r = 0; r < j_count; r += 4) {
+                const FourRows<Unpack> four(weight, n, k, j + r);
+                if (planes == 1) {
+                    (n_x == 1 ? four_rows<Unpack, true, 1> : four_rows<Unpack, false, 1>)(four, n_steps, x, n_x, r,
+                                                                                          sums);
+                } else {
+                    (n_x == 1 ? four_rows<Unpack, true, 2> : four_rows<Unpack, false, 2>)(four, n_steps, x, n_x, r,
+                                                                                          sums);
+                }
             }
-            for (uint32_t i = 0; i < n_x; ++i)
-                for (uint32_t r = 0; r < min_u32(n - j, 4); ++r) rows.finish(first + i, j + r, sums[i][r]);
+            for (uint32_t i = 0; i < n_x; ++i) rows.finish(first + i, j, j_count, load(sums[i]));
         }
     }
 }

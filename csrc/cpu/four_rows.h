@@ -20,8 +20,13 @@ class FourRows {
         while (ahead_ < 4096) ahead_ *= 2;
         for (uint32_t r = 0; r < 4; ++r) rows_[r] = weight + row_bytes * min_u32(j + r, n - 1);
         if (kHalves == 2 || k % kChunk == 0) return;
-        // The last chunk is completed with blocks of zeros.
+        // The last chunk is completed with what follows in memory, since it meets zeros of the activations, or at the
+        // end of the matrix with blocks of zeros.
         const size_t begin = whole_steps_ * kStepBytes;
+        if (row_bytes * (j + 3) + begin + kStepBytes <= row_bytes * n) {
+            ++whole_steps_;
+            return;
+        }
         for (uint32_t r = 0; r < 4; ++r) {
             __builtin_memset(tail_[r], 0, kStepBytes);
             __builtin_memcpy(tail_[r], rows_[r] + begin, row_bytes - begin);
