@@ -7,27 +7,40 @@ import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import gguf
 import numpy as np
 import pytest
 
 import ferrule
+import tiny_gguf
 from ferrule.checkpoint import packages
 from ferrule.engine.kv_cache import BLOCK, Sequence
 from ferrule.engine.runner import Runner
 from ferrule.engine.step_inputs import Chunk
 from ferrule.errors import FerruleError, MemoryBudgetError
 
-TINY = ["gemma3_text", "mixtral", "deepseek_v3", "qwen3_next"]  # windows, experts, latents, states
+# Windows, experts, latents, states; F16. The models that packages carry have Q4_1, Q4_K, Q5_0, Q6_K and Q8_0.
+TINY = ["gemma3_text", "mixtral", "deepseek_v3", "qwen3_next", "llama3_f16", "llama3 in Q4_0", "mixtral in Q8_0"]
 MODELS = [*((name, 16) for name in TINY), *((package.name, bits) for package in packages.PACKAGES for bits in (16, 8))]
 LENGTHS = [3, 1, 70, 17, 20, 65, 9, 30, 2, 33, 5, 12, 7, 1, 24, 12]
 
 
 @pytest.fixture(scope="module", params=MODELS, ids=lambda param: f"{param[0]}-{param[1]}bits")
-def model(request: pytest.FixtureRequest, tiny_model: Callable[..., Path]) -> Iterator[ferrule.Model]:
+def model(
+    request: pytest.FixtureRequest, tiny_model: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ferrule.Model]:
     """Float weights with an f32 cache, quantised ones with an f16 cache."""
     name, bits = request.param
     package = next((p for p in packages.PACKAGES if p.name == name), None)
-    path = package.path(progress=False) if package else tiny_model(name)
+    variant, _, kind = name.partition(" in ")
+    if package:
+        path = package.path(progress=False)
+    elif kind:
+        directory = tmp_path_factory.mktemp("quantised")
+        whole = tiny_gguf.build(variant, directory / "whole.gguf")
+        path = tiny_gguf.quantised(whole, directory / f"{kind}.gguf", gguf.GGMLQuantizationType[kind])
+    else:
+        path = tiny_model(variant)
     with ferrule.load(path, threads=2, activation_bits=bits) as model:
         yield model
 
