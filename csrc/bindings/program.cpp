@@ -96,6 +96,36 @@ Launch make_launch(const LaunchTuple& tuple) {
     return launch;
 }
 
+// The arrays of a step as the executors take them.
+struct StepMemory {
+    StepMemory(const std::vector<ReadArray>& input_arrays, const std::vector<WriteArray>& output_arrays) {
+        for (const ReadArray& array : input_arrays) {
+            inputs.emplace_back(static_cast<const std::byte*>(array.data()), array.nbytes());
+        }
+        for (const WriteArray& array : output_arrays) {
+            outputs.emplace_back(static_cast<std::byte*>(array.data()), array.nbytes());
+        }
+    }
+    std::vector<std::span<const std::byte>> inputs;
+    std::vector<std::span<std::byte>> outputs;
+};
+
+// A step on its way.
+class BoundStep {
+  public:
+    explicit BoundStep(std::unique_ptr<Step> step) : step_(std::move(step)) {}
+
+    const Step* get() const { return step_.get(); }
+    void finish(const std::vector<WriteArray>& outputs) {
+        const StepMemory memory({}, outputs);
+        const nb::gil_scoped_release release;
+        step_->finish(memory.outputs);
+    }
+
+  private:
+    std::unique_ptr<Step> step_;
+};
+
 // A program together with everything it points into.
 class BoundProgram {
   public:
@@ -125,20 +155,17 @@ class BoundProgram {
         return program_->profile({tokens, rows, sequences}, memory.inputs, memory.outputs);
     }
 
-  private:
-    struct StepMemory {
-        StepMemory(const std::vector<ReadArray>& input_arrays, const std::vector<WriteArray>& output_arrays) {
-            for (const ReadArray& array : input_arrays) {
-                inputs.emplace_back(static_cast<const std::byte*>(array.data()), array.nbytes());
-            }
-            for (const WriteArray& array : output_arrays) {
-                outputs.emplace_back(static_cast<std::byte*>(array.data()), array.nbytes());
-            }
-        }
-        std::vector<std::span<const std::byte>> inputs;
-        std::vector<std::span<std::byte>> outputs;
-    };
+    BoundStep start(uint32_t tokens, uint32_t rows, uint32_t sequences, const std::vector<ReadArray>& inputs,
+                    const std::vector<uint64_t>& output_bytes, const BoundStep* previous) {
+        auto* program = dynamic_cast<metal::Program*>(program_.get());
+        if (program == nullptr) throw nb::value_error("this device only runs whole steps");
+        const StepMemory memory(inputs, {});
+        const nb::gil_scoped_release release;
+        const Step* before = previous != nullptr ? previous->get() : nullptr;
+        return BoundStep(program->start({tokens, rows, sequences}, memory.inputs, output_bytes, before));
+    }
 
+  private:
     static std::unique_ptr<Program> bind(cpu::Executor& executor, Plan plan,
                                          const std::vector<std::span<const std::byte>>& weights,
                                          std::span<std::byte> cache) {
@@ -213,6 +240,11 @@ void init_program(nb::module_& m) {
             [](LazyMemory& self) { return nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>(self.data(), {self.bytes()}); },
             nb::rv_policy::reference_internal, "The memory as bytes.");
 
+    nb::class_<BoundStep>(m, "Step", "A step that was started; its program lives as long. Its end is waited for.")
+        .def("finish", &BoundStep::finish, "outputs"_a.noconvert(),
+             nb::sig("def finish(self, outputs: Sequence[numpy.typing.NDArray[typing.Any]]) -> None"),
+             "Waits for the step, without the GIL, and fills the arrays with its results. Raises DeviceError.");
+
     nb::class_<BoundProgram>(
         m, "Program",
         "A plan bound to an executor, weights and a cache, with an arena of its own.\n\n"
@@ -229,6 +261,13 @@ void init_program(nb::module_& m) {
                      "inputs: Sequence[numpy.typing.NDArray[typing.Any]], "
                      "outputs: Sequence[numpy.typing.NDArray[typing.Any]]) -> None"),
              "Runs one step, without the GIL. Raises ValueError when it is larger than the plan allows.")
+        .def("start", &BoundProgram::start, "tokens"_a, "rows"_a, "sequences"_a, "inputs"_a.noconvert(),
+             "output_bytes"_a, "previous"_a.none(), nb::keep_alive<0, 1>(),
+             nb::sig("def start(self, tokens: int, rows: int, sequences: int, "
+                     "inputs: Sequence[numpy.typing.NDArray[typing.Any]], output_bytes: Sequence[int], "
+                     "previous: Step | None) -> Step"),
+             "Starts a step on a GPU; steps run in the order of their starts. An empty input is what `previous` puts\n"
+             "out first. Raises ValueError as `run`, and for programs of the CPU.")
         .def("profile", &BoundProgram::profile, "tokens"_a, "rows"_a, "sequences"_a, "inputs"_a.noconvert(),
              "outputs"_a.noconvert(),
              nb::sig("def profile(self, tokens: int, rows: int, sequences: int, "

@@ -10,6 +10,15 @@
 
 namespace ferrule::metal {
 
+class Program : public ferrule::Program {
+  public:
+    // Begins a step and returns while it runs; steps run one after another, in the order of their starts.
+    // `output_bytes` are the sizes of its results. An empty input is the first result of `previous`, a step of the same
+    // executor. The program must outlive the step. Throws as run does.
+    virtual std::unique_ptr<Step> start(const Dims& dims, Inputs inputs, std::span<const uint64_t> output_bytes,
+                                        const Step* previous) = 0;
+};
+
 // A GPU, the library of kernels, and the mapped files whose weights it reads in place.
 class Executor {
   public:

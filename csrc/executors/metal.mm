@@ -159,13 +159,15 @@ struct Gpu final : Executor {
         Retained<id<MTLBuffer>> buffer;
     };
 
-    std::mutex mutex;  // one step at a time
+    std::mutex mutex;  // one bind or start of a step at a time
     Retained<id<MTLDevice>> gpu;
     Retained<id<MTLCommandQueue>> queue;
     Retained<id<MTLLibrary>> library;
     std::string name, newest;
     std::vector<Bytes> files;
     std::vector<Mapping> mappings;
+    std::weak_ptr<Retained<id<MTLBuffer>>> cache;  // the host's, of `cache_memory`
+    const std::byte* cache_memory = nullptr;
     std::map<std::pair<std::string, std::vector<uint32_t>>, Retained<id<MTLComputePipelineState>>> pipelines;
 
     Gpu(const std::string& library_path, std::span<const Bytes> mapped_files);
@@ -176,6 +178,8 @@ struct Gpu final : Executor {
     // Makes views of all files in which each of `weights` that lies in a file lies whole.
     void map_files(std::span<const Bytes> weights);
     Place find(Bytes weight) const;
+    // One buffer for all programs, so that Metal sees which of their steps wait for each other.
+    std::shared_ptr<Retained<id<MTLBuffer>>> wrap_cache(std::span<std::byte> memory);
     id<MTLComputePipelineState> pipeline(const Launch& launch, const OpSignature& signature);
 };
 
@@ -206,6 +210,16 @@ Place Gpu::find(Bytes weight) const {
         if (offset % kOffsetAlignment == 0) return {mapping.buffer.get(), offset};
     }
     return {};
+}
+
+std::shared_ptr<Retained<id<MTLBuffer>>> Gpu::wrap_cache(std::span<std::byte> memory) {
+    std::shared_ptr<Retained<id<MTLBuffer>>> buffer = cache.lock();
+    if (buffer && cache_memory == memory.data() && buffer->get().length >= memory.size()) return buffer;
+    buffer =
+        std::make_shared<Retained<id<MTLBuffer>>>(wrap(gpu.get(), memory.data(), memory.size(), "key/value cache"));
+    cache = buffer;
+    cache_memory = memory.data();
+    return buffer;
 }
 
 id<MTLComputePipelineState> Gpu::pipeline(const Launch& launch, const OpSignature& signature) {
@@ -252,6 +266,53 @@ Gpu::Gpu(const std::string& library_path, std::span<const Bytes> mapped_files)
     }
 }
 
+// A buffer that grows with what it has to hold.
+struct Staging {
+    Retained<id<MTLBuffer>> buffer;
+
+    std::byte* reserve(id<MTLDevice> device, uint64_t bytes) {
+        if (!buffer || buffer.get().length < bytes) buffer = allocate(device, std::max<uint64_t>(bytes, 1), "a step");
+        return static_cast<std::byte*>(buffer.get().contents);
+    }
+};
+
+// A step's inputs and outputs.
+struct StepMemory {
+    StepMemory(size_t n_inputs, size_t n_outputs) : inputs(n_inputs), outputs(n_outputs) {}
+    std::vector<Staging> inputs, outputs;
+};
+
+struct GpuStep final : Step {
+    std::shared_ptr<StepMemory> memory;
+    std::shared_ptr<StepMemory> previous;  // whose first output is the input `fed_input`, if any
+    size_t fed_input = 0;
+    std::vector<Retained<id<MTLCommandBuffer>>> command_buffers;
+
+    ~GpuStep() override { wait(); }
+    void wait() const {
+        if (!command_buffers.empty()) [command_buffers.back().get() waitUntilCompleted];
+    }
+    void finish(Outputs results) override { finish_timed(results); }
+    // Returns each command buffer's nanoseconds.
+    std::vector<uint64_t> finish_timed(Outputs results) const;
+};
+
+std::vector<uint64_t> GpuStep::finish_timed(Outputs results) const {
+    wait();
+    std::vector<uint64_t> nanoseconds;
+    for (const auto& command_buffer : command_buffers) {
+        if (command_buffer.get().status != MTLCommandBufferStatusCompleted) {
+            throw DeviceFailure("the GPU failed: " + text(command_buffer.get().error));
+        }
+        const double seconds = command_buffer.get().GPUEndTime - command_buffer.get().GPUStartTime;
+        nanoseconds.push_back(static_cast<uint64_t>(seconds * 1e9));
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+        std::memcpy(results[i].data(), memory->outputs[i].buffer.get().contents, results[i].size());
+    }
+    return nanoseconds;
+}
+
 struct GpuProgram final : Program {
     struct BoundLaunch {
         const MetalKernel* kernel;
@@ -259,24 +320,15 @@ struct GpuProgram final : Program {
         std::array<Place, kMaxOperands> operands;
         uint64_t bytes;  // of weights and cache
     };
-    // A buffer that grows with what it has to hold.
-    struct Staging {
-        Retained<id<MTLBuffer>> buffer;
-
-        std::byte* reserve(id<MTLDevice> device, uint64_t bytes) {
-            if (!buffer || buffer.get().length < bytes)
-                buffer = allocate(device, std::max<uint64_t>(bytes, 1), "a step");
-            return static_cast<std::byte*>(buffer.get().contents);
-        }
-    };
 
     Gpu& executor;
     const Plan plan;
-    Retained<id<MTLBuffer>> arena, cache, copies, tables;
+    Retained<id<MTLBuffer>> arena, copies, tables;
+    std::shared_ptr<Retained<id<MTLBuffer>>> cache;
     std::vector<uint64_t> table_offsets;           // in `tables`
     std::vector<id<MTLResource>> read_by_address;  // what the tables lead to
     std::vector<BoundLaunch> launches;
-    std::vector<Staging> inputs, outputs;
+    std::vector<std::shared_ptr<StepMemory>> memories;  // of steps, to be used again
     std::unique_ptr<Residency> residency;
 
     GpuProgram(Gpu& gpu, Plan plan, std::span<const Bytes> weights, std::span<std::byte> cache_memory);
@@ -286,14 +338,20 @@ struct GpuProgram final : Program {
     std::vector<uint64_t> profile(const Dims& dims, Inputs arrays, Outputs results) override {
         return execute(dims, arrays, results, 0);
     }
+    std::unique_ptr<Step> start(const Dims& dims, Inputs arrays, std::span<const uint64_t> output_bytes,
+                                const Step* previous) override {
+        return begin(dims, arrays, output_bytes, static_cast<const GpuStep*>(previous), kWorkPerCommandBuffer);
+    }
 
     std::vector<Place> place_weights(std::span<const Bytes> weights);
     void make_tables(std::span<const Place> weights);
     BoundLaunch bind(const Launch& launch, const OpSignature& signature, std::span<const Place> weights) const;
     void check_pipeline(const Launch& launch, const BoundLaunch& bound) const;
-    void stage(const Dims& dims, Inputs arrays, Outputs results);
-    Place place(const Operand& operand, const Place& bound) const;
-    void encode(id<MTLComputeCommandEncoder> encoder, size_t i, const LaunchSizes& sizes) const;
+    std::shared_ptr<StepMemory> stage(Inputs arrays, std::span<const uint64_t> output_bytes);
+    static Place place(const Operand& operand, const Place& bound, const GpuStep& step);
+    void encode(id<MTLComputeCommandEncoder> encoder, size_t i, const LaunchSizes& sizes, const GpuStep& step) const;
+    std::unique_ptr<GpuStep> begin(const Dims& dims, Inputs arrays, std::span<const uint64_t> output_bytes,
+                                   const GpuStep* previous, uint64_t work_per_command_buffer);
     std::vector<uint64_t> execute(const Dims& dims, Inputs arrays, Outputs results, uint64_t work_per_command_buffer);
 };
 
@@ -354,7 +412,7 @@ void GpuProgram::check_pipeline(const Launch& launch, const BoundLaunch& bound) 
 }
 
 GpuProgram::GpuProgram(Gpu& gpu, Plan bound_plan, std::span<const Bytes> weights, std::span<std::byte> cache_memory)
-    : executor(gpu), plan(std::move(bound_plan)), inputs(plan.n_inputs), outputs(plan.n_outputs) {
+    : executor(gpu), plan(std::move(bound_plan)) {
     @autoreleasepool {
         const std::lock_guard lock(executor.mutex);
         const id<MTLDevice> device = executor.gpu.get();
@@ -368,9 +426,7 @@ GpuProgram::GpuProgram(Gpu& gpu, Plan bound_plan, std::span<const Bytes> weights
         const std::vector<Place> places = place_weights(weights);
         make_tables(places);
         if (plan.arena_bytes > 0) arena = allocate(device, plan.arena_bytes, "the arena");
-        if (!cache_memory.empty()) {
-            cache = wrap(device, cache_memory.data(), cache_memory.size(), "key/value cache");
-        }
+        if (!cache_memory.empty()) cache = executor.wrap_cache(cache_memory);
         for (size_t i = 0; i < plan.launches.size(); ++i) {
             launches.push_back(bind(plan.launches[i], *signatures[i], places));
             check_pipeline(plan.launches[i], launches[i]);
@@ -378,9 +434,10 @@ GpuProgram::GpuProgram(Gpu& gpu, Plan bound_plan, std::span<const Bytes> weights
 
         std::vector<id<MTLBuffer>> buffers;
         for (const Gpu::Mapping& mapping : executor.mappings) buffers.push_back(mapping.buffer.get());
-        for (const auto* buffer : {&arena, &cache, &copies, &tables}) {
+        for (const auto* buffer : {&arena, &copies, &tables}) {
             if (*buffer) buffers.push_back(buffer->get());
         }
+        if (cache) buffers.push_back(cache->get());
         residency = std::make_unique<Residency>(device, executor.queue.get(), buffers);
     }
 }
@@ -394,7 +451,7 @@ GpuProgram::BoundLaunch GpuProgram::bind(const Launch& launch, const OpSignature
         if (operand.kind == OperandKind::weight) place = weights[operand.index];
         if (operand.kind == OperandKind::table) place = {tables.get(), table_offsets[operand.index]};
         if (operand.kind == OperandKind::arena) place.buffer = arena.get();
-        if (operand.kind == OperandKind::cache) place.buffer = cache.get();
+        if (operand.kind == OperandKind::cache) place.buffer = cache->get();
         place.offset += operand.offset;
         const bool is_large = operand.kind != OperandKind::none && operand.kind != OperandKind::arena;
         if (is_large) bound.bytes += operand.bytes;
@@ -402,31 +459,44 @@ GpuProgram::BoundLaunch GpuProgram::bind(const Launch& launch, const OpSignature
     return bound;
 }
 
-// Copies the inputs to where the GPU reads them, and makes room for the outputs.
-void GpuProgram::stage(const Dims& dims, Inputs arrays, Outputs results) {
-    check_step(plan, dims, arrays.size(), results.size());
+// Memory that no step uses, with the inputs copied to where the GPU reads them and room for the outputs.
+std::shared_ptr<StepMemory> GpuProgram::stage(Inputs arrays, std::span<const uint64_t> output_bytes) {
+    const auto is_idle = [](const std::shared_ptr<StepMemory>& memory) { return memory.use_count() == 1; };
+    auto found = std::find_if(memories.begin(), memories.end(), is_idle);
+    if (found == memories.end()) {
+        found = memories.insert(found, std::make_shared<StepMemory>(plan.n_inputs, plan.n_outputs));
+    }
+    StepMemory& memory = **found;
     const id<MTLDevice> device = executor.gpu.get();
     for (size_t i = 0; i < arrays.size(); ++i) {
-        std::byte* staged = inputs[i].reserve(device, arrays[i].size());
+        std::byte* staged = memory.inputs[i].reserve(device, arrays[i].size());
         std::copy(arrays[i].begin(), arrays[i].end(), staged);
     }
-    for (size_t i = 0; i < results.size(); ++i) outputs[i].reserve(device, results[i].size());
+    for (size_t i = 0; i < output_bytes.size(); ++i) memory.outputs[i].reserve(device, output_bytes[i]);
+    return *found;
 }
 
-Place GpuProgram::place(const Operand& operand, const Place& bound) const {
-    if (operand.kind == OperandKind::input) return {inputs[operand.index].buffer.get(), operand.offset};
-    if (operand.kind == OperandKind::output) return {outputs[operand.index].buffer.get(), operand.offset};
+Place GpuProgram::place(const Operand& operand, const Place& bound, const GpuStep& step) {
+    if (operand.kind == OperandKind::input) {
+        const bool is_fed = step.previous && operand.index == step.fed_input;
+        const Staging& staged = is_fed ? step.previous->outputs[0] : step.memory->inputs[operand.index];
+        return {staged.buffer.get(), operand.offset};
+    }
+    if (operand.kind == OperandKind::output) {
+        return {step.memory->outputs[operand.index].buffer.get(), operand.offset};
+    }
     return bound;
 }
 
-void GpuProgram::encode(id<MTLComputeCommandEncoder> encoder, size_t i, const LaunchSizes& sizes) const {
+void GpuProgram::encode(id<MTLComputeCommandEncoder> encoder, size_t i, const LaunchSizes& sizes,
+                        const GpuStep& step) const {
     const Launch& launch = plan.launches[i];
     const BoundLaunch& bound = launches[i];
     const MetalDispatch dispatch = bound.kernel->dispatch(launch.params.data(), sizes);
     [encoder setComputePipelineState:bound.pipeline];
     for (size_t j = 0; j < launch.operands.size(); ++j) {
-        const Place place = this->place(launch.operands[j], bound.operands[j]);
-        [encoder setBuffer:place.buffer offset:place.offset atIndex:j];
+        const Place where = place(launch.operands[j], bound.operands[j], step);
+        [encoder setBuffer:where.buffer offset:where.offset atIndex:j];
     }
     [encoder setBytes:launch.params.data() length:launch.params_bytes atIndex:params_buffer];
     [encoder setBytes:&sizes length:sizeof sizes atIndex:sizes_buffer];
@@ -437,14 +507,19 @@ void GpuProgram::encode(id<MTLComputeCommandEncoder> encoder, size_t i, const La
             threadsPerThreadgroup:MTLSizeMake(dispatch.threads, 1, 1)];
 }
 
-// Runs a step in command buffers of so much work, or of one launch where that is less. Returns each one's nanoseconds.
-std::vector<uint64_t> GpuProgram::execute(const Dims& dims, Inputs arrays, Outputs results,
-                                          uint64_t work_per_command_buffer) {
+// Begins a step in command buffers of so much work, or of one launch where that is less.
+std::unique_ptr<GpuStep> GpuProgram::begin(const Dims& dims, Inputs arrays, std::span<const uint64_t> output_bytes,
+                                           const GpuStep* previous, uint64_t work_per_command_buffer) {
     const std::lock_guard lock(executor.mutex);
-    stage(dims, arrays, results);
-    std::vector<uint64_t> nanoseconds;
+    check_step(plan, dims, arrays.size(), output_bytes.size());
+    auto step = std::make_unique<GpuStep>();
+    if (previous != nullptr) {
+        const auto is_empty = [](const Bytes& array) { return array.empty(); };
+        step->previous = previous->memory;
+        step->fed_input = static_cast<size_t>(std::find_if(arrays.begin(), arrays.end(), is_empty) - arrays.begin());
+    }
     @autoreleasepool {
-        std::vector<id<MTLCommandBuffer>> command_buffers;
+        step->memory = stage(arrays, output_bytes);
         for (size_t i = 0; i < launches.size();) {
             const id<MTLCommandBuffer> command_buffer = [executor.queue.get() commandBufferWithUnretainedReferences];
             const id<MTLComputeCommandEncoder> encoder =
@@ -460,7 +535,7 @@ std::vector<uint64_t> GpuProgram::execute(const Dims& dims, Inputs arrays, Outpu
                 barrier = barrier || plan.launches[i].barrier;
                 if (sizes.rows > 0) {
                     if (barrier && !is_first) [encoder memoryBarrierWithScope:MTLBarrierScopeBuffers];
-                    encode(encoder, i, sizes);
+                    encode(encoder, i, sizes, *step);
                     barrier = false;
                 }
                 work += launches[i].bytes * sizes.rows;
@@ -468,21 +543,17 @@ std::vector<uint64_t> GpuProgram::execute(const Dims& dims, Inputs arrays, Outpu
             }
             [encoder endEncoding];
             [command_buffer commit];
-            command_buffers.push_back(command_buffer);
-        }
-        if (!command_buffers.empty()) [command_buffers.back() waitUntilCompleted];
-        for (const id<MTLCommandBuffer> command_buffer : command_buffers) {
-            if (command_buffer.status != MTLCommandBufferStatusCompleted) {
-                throw DeviceFailure("the GPU failed: " + text(command_buffer.error));
-            }
-            const double seconds = command_buffer.GPUEndTime - command_buffer.GPUStartTime;
-            nanoseconds.push_back(static_cast<uint64_t>(seconds * 1e9));
+            step->command_buffers.emplace_back([command_buffer retain]);
         }
     }
-    for (size_t i = 0; i < results.size(); ++i) {
-        std::memcpy(results[i].data(), outputs[i].buffer.get().contents, results[i].size());
-    }
-    return nanoseconds;
+    return step;
+}
+
+std::vector<uint64_t> GpuProgram::execute(const Dims& dims, Inputs arrays, Outputs results,
+                                          uint64_t work_per_command_buffer) {
+    std::vector<uint64_t> output_bytes;
+    for (const auto& result : results) output_bytes.push_back(result.size());
+    return begin(dims, arrays, output_bytes, nullptr, work_per_command_buffer)->finish_timed(results);
 }
 
 std::unique_ptr<Program> Gpu::bind(Plan plan, std::span<const Bytes> weights, std::span<std::byte> cache) {

@@ -58,6 +58,7 @@ inline std::vector<MetalKernel> make() {
         row<Rope, rope::signature, rope::metal_dispatch>(),
         row<RopeTable, rope_table::signature, rope_table::metal_dispatch>(),
         row<Route, route::signature, route::metal_dispatch>(),
+        row<Sample, sample::signature, sample::metal_dispatch>(),
         elementwise<Scale, scale::signature>(),
         elementwise<ScaleByPosition, scale_by_position::signature>(),
         row<SectionedRopeTable, sectioned_rope_table::signature, sectioned_rope_table::metal_dispatch>(),

@@ -32,6 +32,7 @@
 #include "rope.h"
 #include "rope_table.h"
 #include "route.h"
+#include "sample.h"
 #include "scale.h"
 #include "scale_by_position.h"
 #include "sectioned_rope_table.h"
@@ -77,6 +78,7 @@ inline constexpr const OpSignature* kSignatures[] = {
     &rope::signature,
     &rope_table::signature,
     &route::signature,
+    &sample::signature,
     &scale::signature,
     &scale_by_position::signature,
     &sectioned_rope_table::signature,

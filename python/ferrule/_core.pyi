@@ -95,6 +95,16 @@ class Cache:
     def array(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
         """The memory as bytes."""
 
+class Step:
+    """
+    A step that was started; its program lives as long. Its end is waited for.
+    """
+
+    def finish(self, outputs: Sequence[numpy.typing.NDArray[Any]]) -> None:
+        """
+        Waits for the step, without the GIL, and fills the arrays with its results. Raises DeviceError.
+        """
+
 class Program:
     """
     A plan bound to an executor, weights and a cache, with an arena of its own.
@@ -112,6 +122,12 @@ class Program:
     def run(self, tokens: int, rows: int, sequences: int, inputs: Sequence[numpy.typing.NDArray[Any]], outputs: Sequence[numpy.typing.NDArray[Any]]) -> None:
         """
         Runs one step, without the GIL. Raises ValueError when it is larger than the plan allows.
+        """
+
+    def start(self, tokens: int, rows: int, sequences: int, inputs: Sequence[numpy.typing.NDArray[Any]], output_bytes: Sequence[int], previous: Step | None) -> Step:
+        """
+        Starts a step on a GPU; steps run in the order of their starts. An empty input is what `previous` puts
+        out first. Raises ValueError as `run`, and for programs of the CPU.
         """
 
     def profile(self, tokens: int, rows: int, sequences: int, inputs: Sequence[numpy.typing.NDArray[Any]], outputs: Sequence[numpy.typing.NDArray[Any]]) -> list[int]:

@@ -25,6 +25,7 @@ class ScriptedRunner:
     """Forces the given tokens, one after the other, whatever it is fed, and records its steps."""
 
     max_tokens = 16
+    draws_tokens = False
 
     def __init__(self, script: Sequence[int], vocabulary: int) -> None:
         self.script = script
@@ -147,7 +148,7 @@ def test_prefill_in_chunks_asks_for_one_row_of_logits(words: tokenizer.Tokenizer
     running = stream(words, [7, 8, 9], prompt, max_new_tokens=3)
     assert running.result().tokens == (7, 8, 9)
     assert (
-        running._runner.steps
+        running._decoder._runner.steps
         == [  # type: ignore[attr-defined]
             (prompt[:16], "none"),
             (prompt[16:32], "none"),
@@ -174,8 +175,8 @@ def test_the_cache_is_given_back(words: tokenizer.Tokenizer) -> None:
     def opened() -> tuple[Stream, ScriptedRunner]:
         running = stream(words, script, [5] * 100, max_new_tokens=90)
         next(running)
-        assert running._runner.free_blocks() == POOL_BLOCKS - 2  # type: ignore[attr-defined]
-        return running, running._runner  # type: ignore[return-value]
+        assert running._decoder._runner.free_blocks() == POOL_BLOCKS - 2  # type: ignore[attr-defined]
+        return running, running._decoder._runner  # type: ignore[return-value]
 
     running, runner = opened()
     running.result()
@@ -209,7 +210,7 @@ def test_the_cache_is_given_back(words: tokenizer.Tokenizer) -> None:
 
 def test_an_exception_thrown_into_a_reader_gives_the_cache_back(words: tokenizer.Tokenizer) -> None:
     running = stream(words, [500] * 50)
-    runner = running._runner
+    runner = running._decoder._runner
 
     def reader(chunks: Iterator) -> Iterator[str]:
         for chunk in chunks:
@@ -227,7 +228,7 @@ def test_timings_count_steps_and_not_the_reader(words: tokenizer.Tokenizer, monk
     now = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     running = stream(words, [7, 8, 9, min(words.end_ids)], [5] * 20)
-    runner = running._runner
+    runner = running._decoder._runner
     forward = runner.forward
 
     def timed(chunks: Sequence[step_inputs.Chunk]) -> np.ndarray:

@@ -51,6 +51,16 @@ def greedy(
         return [model.generate(prompt, **options).tokens for prompt in prompts]
 
 
+def sampled(path: Path, prompt: Tokens, n: int, **options: Any) -> tuple[tuple[int, ...], int]:
+    """(tokens, blocks of the cache that stay taken) of two texts with the same options, written side by side."""
+    with ferrule.load(path, device="metal", context=512) as model:
+        streams = [model.stream(prompt, max_new_tokens=n, **options) for _ in range(2)]
+        chunks = list(zip(*streams, strict=True))
+        tokens = [tuple(t for pair in chunks for t in pair[i].tokens) for i in range(2)]
+        assert tokens[0] == tokens[1]
+        return tokens[0], model.runner.cache.n_blocks - len(model.runner.cache._free)
+
+
 def _runner(path: Path, positions: int = 128) -> Runner:
     graph = _graph(path)
     cache = KVCache(graph.caches, dtype="f32", positions=positions, states=graph.states)

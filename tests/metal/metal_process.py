@@ -102,10 +102,12 @@ def metal_process(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -
         links = {path.name: path for path in [*sources, *build.glob("_core*.so")]}
         links["ferrule.metallib"] = metal_host.directory / "kernels.so"
         links["ferrule.metallib.checked"] = metal_host.directory / "kernels_checked.so"
+        # What is right stays: other test processes may be importing it.
         for old in package.iterdir():
-            old.unlink()
-        for name, source in links.items():
-            (package / name).symlink_to(source)
+            if links.get(old.name) != old.readlink():
+                old.unlink()
+        for name in links.keys() - {path.name for path in package.iterdir()}:
+            (package / name).symlink_to(links[name])
     framework = build / "tests" / "metal_host" / "framework" / "libmetal_framework.so"
     paths = (str(package.parent), str(framework))
     with ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin, initargs=paths) as pool:

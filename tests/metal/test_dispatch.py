@@ -1,7 +1,9 @@
 """Whole models through the Metal executor on the stand-in framework, against transformers' goldens and NumPy."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -194,6 +196,21 @@ def test_auto_takes_a_gpu_but_never_the_stand_in(metal_process: MetalProcess, ti
         assert chosen["target"] == "apple9"
         assert automatic["device"] == "cpu"
         assert "no Metal backend" in automatic["device_reason"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"temperature": 0.8}, {"temperature": 1.5, "top_k": 20, "min_p": 0.01}, {"temperature": 1.0, "top_p": 0.8}],
+    ids=str,
+)
+def test_sampled_tokens_are_those_of_the_cpu(
+    metal_process: MetalProcess, tiny_model: TinyModel, options: dict[str, Any]
+) -> None:
+    path, settings = tiny_model("qwen3"), {**options, "seed": 11, "ignore_eos": True}
+    with ferrule.load(path, device="cpu", context=512) as model:
+        expected = model.generate(prompt("qwen3", 7), max_new_tokens=12, **settings).tokens
+    found, blocks = metal_process.run(partial(steps.sampled, **settings), path, prompt("qwen3", 7), 12)
+    assert (found, blocks) == (expected, 0)
 
 
 @pytest.mark.parametrize("package", packages.PACKAGES, ids=lambda package: package.name)

@@ -16,6 +16,7 @@ import pytest
 import test_attention as attention
 from weights import make_matrix
 
+from ferrule.engine.sampling import DRAW
 from metal.metal_runner import MetalRunner
 from metal.test_attention import run_absorbed
 from metal_host.host import SOURCE, MetalFaultError, MetalHost
@@ -51,6 +52,13 @@ def run_route(runner: MetalRunner) -> None:
     runner.run("route", {"logits": np.arange(64, dtype=np.float32)}, params, 1, (1, 2, 2))
 
 
+def run_sample(runner: MetalRunner) -> None:
+    logits = np.random.default_rng(0).standard_normal((1, 700), np.float32)
+    draws = np.array([(0.5, 1.0, 40, 0.0)], DRAW).view(np.uint8)
+    written = {"out": ((1,), np.int32)}
+    runner.run("sample", {"logits": logits, "draws": draws}, {"width": 700}, 1, written)
+
+
 def run_attention(runner: MetalRunner) -> None:
     attention.Problem.make(attention.Case(2, 1, 16, ((60, 20),)), np.float16).run(runner)
 
@@ -82,6 +90,7 @@ RUNS: dict[str, tuple[str, Callable[[MetalRunner], None]]] = {
     "matmul": ("matmul_q4_0", run_matmul),
     "expert_matmul": ("expert_matmul_q4_0", run_expert_matmul),
     "route": ("route", run_route),
+    "sample": ("sample", run_sample),
     "attention": ("attention_f16", run_attention),
     "absorbed_attention": ("absorbed_attention_f16", run_absorbed_attention),
     "select_positions": ("select_positions_f16", run_select_positions),
@@ -161,5 +170,5 @@ def test_removed_barrier(metal_host: MetalHost, tmp_path: Path, name: str, span:
     texts = {f"{stem}.metal": source(f"{stem}.metal"), name: text[: span[0]] + text[span[1] :]}
     texts[f"{stem}.metal"] = only_instance(texts[f"{stem}.metal"], kernel)
     runner = MetalRunner(build(metal_host, stem, tmp_path, texts))
-    with pytest.raises(MetalFaultError, match=r"data race|uninitialised"):
+    with pytest.raises(MetalFaultError, match=r"data race|uninitialised|out-of-bounds"):
         run(runner)

@@ -11,8 +11,7 @@ from typing import Literal
 
 from ..errors import ContextLengthError, FerruleError
 from ..tokenizer import Detokenizer, Tokenizer
-from . import step_inputs
-from .kv_cache import Sequence
+from .decoding import Decoder
 from .runner import Runner
 from .sampling import GenerationOptions, Sampler
 from .stop_strings import StopStrings
@@ -87,19 +86,16 @@ class Stream(Iterator[Chunk]):
         self, runner: Runner, tokenizer: Tokenizer, prompt: Seq[int], options: GenerationOptions, *, context: int
     ) -> None:
         check_length(prompt, context - 1)
-        self._runner = runner
-        self._sampler = Sampler(options, runner.vocabulary)
+        sampler = Sampler(options, runner.vocabulary)
         self._detokenizer = Detokenizer(tokenizer, prompt)
         self._stop = StopStrings(tuple(options.stop))
         self._end_ids = frozenset[int]() if options.ignore_eos else tokenizer.end_ids
         self._history = list(prompt)
-        self._unread = list(prompt)  # tokens that the model has yet to see
         self._limit = min(len(prompt) + options.max_new_tokens, context)
-        self._reread = runner.graph.reread_lengths
-        self._sequence = Sequence()
-        self._release = weakref.finalize(self, runner.cache.release, self._sequence)
+        self._decoder = Decoder(runner, sampler, limit=self._limit)
+        self._release = weakref.finalize(self, runner.cache.release, self._decoder.sequence)
         self._release.atexit = False
-        self.seed = self._sampler.seed
+        self.seed = sampler.seed
         self.finish_reason: FinishReason | None = None
         self.timings = Timings(prompt_tokens=len(prompt))
 
@@ -142,17 +138,9 @@ class Stream(Iterator[Chunk]):
         return Completion("".join(c.text for c in chunks), tokens, self.finish_reason, self.timings, self.seed)
 
     def _next_token(self) -> int | None:
-        """Lets the model read what it has not seen and draws a token; None after an end token."""
+        """The next token; None after an end token."""
         started = time.perf_counter()
-        if len(self._history) - 1 in self._reread:
-            self._runner.cache.release(self._sequence)
-            self._unread = list(self._history)
-        size, length = self._runner.max_tokens, len(self._history)
-        for begin in range(0, len(self._unread), size):
-            part = self._unread[begin : begin + size]
-            wanted: step_inputs.Logits = "last" if begin + size >= len(self._unread) else "none"
-            logits = self._runner.forward([step_inputs.Chunk(self._sequence, part, wanted, length)])
-        token = self._sampler.sample(logits[0], self._history)
+        token = self._decoder.next(self._history)
         seconds = time.perf_counter() - started
         if self.timings.prompt_seconds == 0:
             self.timings.prompt_seconds = seconds
@@ -163,7 +151,6 @@ class Stream(Iterator[Chunk]):
             return None
         self.timings.generated_tokens += 1
         self._history.append(token)
-        self._unread = [token]
         return token
 
 

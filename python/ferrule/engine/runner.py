@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..lowering.plan import Launch
 from ..lowering.targets import MANY_ROWS, Target
 from .devices import Executor, executor
 from .kv_cache import KVCache
+from .sampling import DRAW
 from .step_inputs import Chunk, step_inputs
 
 # Rows of a sequence above which it pays to expand keys and values from latents: for a position of the context, that
@@ -39,7 +41,7 @@ class Runner:
         self.vocabulary = graph.output.width
         self._fuse = fuse
         self._executor = executor(target, graph, threads)
-        self._programs: dict[tuple[RowClass, RowClass, bool], tuple[Plan, _core.Program]] = {}
+        self._programs: dict[tuple[RowClass, RowClass, bool, bool], tuple[Plan, _core.Program]] = {}
         self._has_latents = any(layer.kind == "latent" for layer in graph.caches)
         self._lock = threading.Lock()
         self._closed = False
@@ -60,8 +62,7 @@ class Runner:
         Raises FerruleError after `close`, MemoryBudgetError when the cache is full, DeviceError when the GPU fails.
         """
         with self._lock:
-            if self._closed:
-                raise FerruleError("the model is closed", hint="Load it again")
+            self._check_open()
             for chunk in chunks:
                 self.cache.grow(chunk.sequence, chunk.sequence.length + len(chunk.tokens))
             step = step_inputs(chunks)
@@ -76,10 +77,36 @@ class Runner:
                 nanoseconds = program.profile(step.tokens, step.rows, step.sequences, arrays, [out])
                 times.extend(zip(plan.launches, nanoseconds, strict=True))
             if self.target.backend == "metal" and np.isnan(out.max(initial=0)):
-                raise DeviceError("the GPU computed logits that are not numbers", hint='Use device="cpu"')
+                raise _no_numbers()
             for chunk in chunks:
                 chunk.sequence.length += len(chunk.tokens)
         return out
+
+    @property
+    def draws_tokens(self) -> bool:
+        """Whether the device has a kernel that draws tokens, so that `start` works."""
+        return "sample" in self.target.kernels
+
+    def start(self, chunk: Chunk, draw: tuple[float, float, int, float], previous: DrawnToken | None) -> DrawnToken:
+        """Begins to append the chunk to its sequence and to draw a token from its last logits, and returns at once.
+
+        `draw` is a `sampling.DRAW`. With `previous` the chunk is one token, whatever stands in it: the one that is
+        drawn there. Steps run in the order of their starts. Raises as `forward` does.
+        """
+        with self._lock:
+            self._check_open()
+            self.cache.grow(chunk.sequence, chunk.sequence.length + len(chunk.tokens))
+            step = step_inputs([chunk])
+            expand = self._expands([(chunk.sequence.length + len(chunk.tokens), len(chunk.tokens))])
+            plan, program = self._compiled(step.tokens, step.rows, expand, draw=True)
+            step.arrays["draws"] = np.array([draw], DRAW).view(np.uint32)
+            if previous is not None:
+                step.arrays["tokens"] = np.empty(0, np.int32)
+            arrays = [step.arrays[i.name] for i in plan.inputs]
+            before = previous.step if previous is not None else None
+            started = program.start(step.tokens, step.rows, step.sequences, arrays, [4], before)
+            chunk.sequence.length += len(chunk.tokens)
+        return DrawnToken(started)
 
     def close(self) -> None:
         """Waits for the step in progress and lets go of weights, cache and threads."""
@@ -95,6 +122,10 @@ class Runner:
         with self._lock:
             return self._compiled(tokens, rows, self._expands([(tokens, tokens)]))[0]
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise FerruleError("the model is closed", hint="Load it again")
+
     def _expands(self, sizes: Seq[tuple[int, int]]) -> bool:
         """Whether the step has less work with keys and values expanded from latents than with latents alone.
 
@@ -104,16 +135,33 @@ class Runner:
             return False
         return sum(context * (rows - EXPANDED_ROWS) for context, rows in sizes) > 0
 
-    def _compiled(self, tokens: int, rows: int, expand: bool) -> tuple[Plan, _core.Program]:
+    def _compiled(self, tokens: int, rows: int, expand: bool, *, draw: bool = False) -> tuple[Plan, _core.Program]:
         token_class, logits = self.target.row_class(tokens), self.target.row_class(rows)
-        key = token_class, logits, expand
+        key = token_class, logits, expand, draw
         if key not in self._programs:
-            kv_dtype, fuse = self.cache.dtype, self._fuse
-            plan = lower(
-                self.graph, self.target, token_class, logits=logits, expand=expand, kv_dtype=kv_dtype, fuse=fuse
-            )
+            options: dict[str, Any] = {"kv_dtype": self.cache.dtype, "fuse": self._fuse, "sample": draw}
+            plan = lower(self.graph, self.target, token_class, logits=logits, expand=expand, **options)
             self._programs[key] = plan, compile_plan(plan, self._executor, self.cache)
         return self._programs[key]
+
+
+@dataclass(frozen=True)
+class DrawnToken:
+    """A token that a step on its way draws."""
+
+    step: _core.Step
+
+    def wait(self) -> int:
+        """The token. Raises DeviceError when the GPU fails or its logits are not numbers."""
+        token = np.empty(1, np.int32)
+        self.step.finish([token])
+        if token[0] < 0:
+            raise _no_numbers()
+        return int(token[0])
+
+
+def _no_numbers() -> DeviceError:
+    return DeviceError("the GPU computed logits that are not numbers", hint='Use device="cpu"')
 
 
 def compile_plan(plan: Plan, executor: Executor, cache: KVCache) -> _core.Program:

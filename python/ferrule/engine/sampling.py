@@ -22,6 +22,9 @@ _FROM_GENERATION_CONFIG = ("temperature", "top_k", "top_p", "min_p", "repetition
 _IMPLY_SAMPLING = ("top_k", "top_p", "min_p")
 _ALIASES = {"max_tokens": "max_new_tokens"}
 
+# How a kernel draws one token, see csrc/params/sample.h.
+DRAW = np.dtype([("uniform", "<f4"), ("scale", "<f4"), ("top_k", "<u4"), ("min_p", "<f4")])
+
 
 @dataclass(frozen=True)
 class GenerationOptions:
@@ -158,15 +161,34 @@ class Sampler:
                 f"the model produced {logits[best]} as the logit of token {best}",
                 hint="Run `ferrule verify MODEL` to find the operation at fault",
             )
-        number, self._drawn = self._drawn, self._drawn + 1
         if options.temperature == 0:
             return best
         ids, weights = _candidates(logits, logits[best], options)
         cumulative = np.cumsum(weights.astype(np.float64))
-        uniform = np.random.Generator(np.random.Philox(key=self.seed, counter=number)).random()
         # Below the total even after rounding, so that the token found has a weight.
-        draw = min(uniform * cumulative[-1], np.nextafter(cumulative[-1], 0.0))
+        draw = min(self._uniform() * cumulative[-1], np.nextafter(cumulative[-1], 0.0))
         return int(ids[np.searchsorted(cumulative, draw, side="right")])
+
+    @property
+    def needs_logits(self) -> bool:
+        """Whether the options ask for what a DRAW cannot say."""
+        return self._options.top_p < 1 or self._options.repetition_penalty != 1.0
+
+    def draw(self) -> tuple[float, float, int, float]:
+        """The next choice as a DRAW, for a kernel: of the same token that `sample` would take, up to rounding."""
+        options = self._options
+        if options.temperature == 0:
+            return 0.0, 1.0, 1, 0.0
+        return self._uniform(), _scale(options), min(options.top_k, self._vocabulary), options.min_p
+
+    def _uniform(self) -> float:
+        """The next number of this request, 0 up to 1."""
+        number, self._drawn = self._drawn, self._drawn + 1
+        return np.random.Generator(np.random.Philox(key=self.seed, counter=number)).random()
+
+
+def _scale(options: GenerationOptions) -> float:
+    return min(1 / options.temperature, 3e38)
 
 
 def _candidates(
@@ -177,7 +199,7 @@ def _candidates(
     All three filters keep a beginning of the order from likely to unlikely, so they look only at what lies above a
     threshold low enough, and a vocabulary of hundreds of thousands is never sorted.
     """
-    scale = np.float32(min(1 / options.temperature, 3e38))
+    scale = np.float32(_scale(options))
 
     def weigh(values: NDArray[np.float32]) -> NDArray[np.float32]:
         with np.errstate(over="ignore"):  # far below the largest: -inf, so weight 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..graph import ROWS, SEQUENCES, TOKENS, Experts, Graph, Input, Weight
+from ..graph import ROWS, SEQUENCES, TOKENS, Experts, Graph, Input, Op, Operand, Value, Weight
 from . import barriers, fusions, layout, metal
 from .choose import choose, row_classes
 from .plan import Launch, Plan
@@ -19,14 +19,16 @@ def lower(
     kv_dtype: str = "f32",
     fuse: bool = True,
     keep: bool = False,
+    sample: bool = False,
     allow_missing: bool = False,
 ) -> Plan:
     """The plan of a step on `target`.
 
     `row_class` is that of the step's tokens, `logits` that of the rows whose logits are wanted, by default one.
     `expand`: keys and values are expanded from latents, by default for many rows on the CPU. Without `fuse` every op
-    has a launch of its own; `keep` makes every op's result an output. Raises UnsupportedOp where the target has no
-    kernel, unless `allow_missing`: such a plan can be shown, not run.
+    has a launch of its own; `keep` makes every op's result an output. With `sample` the output is not logits but i32
+    [rows, 1], a token drawn from each row of them as the step input `draws` says. Raises UnsupportedOp where the target
+    has no kernel, unless `allow_missing`: such a plan can be shown, not run.
     """
     logits = logits or target.row_class(1)
     if expand is None:
@@ -40,15 +42,20 @@ def lower(
     if target.backend == "metal":
         ops = metal.linears(ops)
         ops = metal.order_experts(ops) if row_class == "many_rows" else metal.split_attention(ops)
+    assert graph.output is not None
+    output = graph.output
+    if sample:
+        output = Value((ROWS, 1), "sample", "i32")
+        operands: dict[str, Operand] = {"logits": graph.output, "draws": Input("draws", (ROWS, 4), "u32")}
+        ops = [*ops, Op("sample", operands, {}, output, "sampling", None)]
     classes = row_classes(row_class, logits)
     launches = [choose(op, target, row_classes=classes, kv_dtype=kv_dtype, allow_missing=allow_missing) for op in ops]
     barriers.assign(launches)
 
     tokens = target.most_rows(row_class)
     max_dims = {TOKENS: tokens, ROWS: target.most_rows(logits), SEQUENCES: tokens}
-    assert graph.output is not None
     made = {op.out for op in graph.ops if op.out is not None}
-    outputs = [op.out for op in ops if op.out in made] if keep else [graph.output]
+    outputs = [op.out for op in ops if op.out in made] if keep else [output]
     offsets, arena_bytes = layout.assign(launches, set(outputs), max_dims)
     used = [operand for launch in launches for operand in launch.operands.values()]
     tables = list(dict.fromkeys(o for o in used if isinstance(o, Experts)))

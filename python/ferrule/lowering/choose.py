@@ -44,6 +44,12 @@ def _elementwise(op: Op) -> Params:
     return {**_width(op), **op.attributes}
 
 
+def _sample(op: Op) -> Params:
+    logits = op.operands["logits"]
+    assert isinstance(logits, Value)
+    return {"width": logits.width}
+
+
 def _root_mean_square(op: Op) -> Params:
     x = op.operands["x"]
     assert isinstance(x, Value)
@@ -247,6 +253,7 @@ TABLE: Mapping[str, Row] = {
     "scale_by_position": Row("scale_by_position", "scale_by_position", _elementwise),
     "softcap": Row("softcap", "softcap", _elementwise),
     "take_columns": Row("take_columns", "take_columns", _take_columns),
+    "sample": Row("sample", "sample", _sample),
     "take_rows": Row("take_rows", "take_rows", _width),
 }
 
