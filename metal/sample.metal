@@ -57,14 +57,14 @@ kernel void sample(device const float* logits [[buffer(sample::logits)]],
     uint least = draw.top_k == 1 ? ordered(largest) : 0;
     if (draw.top_k > 1 && draw.top_k < width) {
         for (uint shift = 24;; shift -= 8) {
-            if (thread_index < sample::kDigits) atomic_store_explicit(&counts[thread_index], 0, memory_order_relaxed);
+            if (thread_index < sample::kDigits) atomic_store_explicit(&counts[thread_index], 0u, memory_order_relaxed);
             threadgroup_barrier(mem_flags::mem_threadgroup);
             const uint digits = found[0];
             for (uint i = thread_index; i < width; i += kThreads) {
                 const uint number = ordered(logits[i]);
                 const bool is_like = shift == 24 || number >> (shift + 8) == digits;
                 if (is_like) {
-                    atomic_fetch_add_explicit(&counts[number >> shift & 255], 1, memory_order_relaxed);
+                    atomic_fetch_add_explicit(&counts[number >> shift & 255u], 1u, memory_order_relaxed);
                 }
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
