@@ -1,5 +1,6 @@
-// causal_conv1d, see csrc/params/causal_conv1d.h: a thread goes over the tokens of one channel of a sequence.
-// Neighbouring threads are neighbouring channels, which are neighbours in memory.
+// causal_conv1d, see csrc/params/causal_conv1d.h: a thread goes over kRun tokens of one channel of a sequence; that of
+// the first ones, which alone need the state, then renews it. Neighbouring threads are neighbouring channels, which are
+// neighbours in memory.
 #include <metal_stdlib>
 
 #include "../csrc/params/causal_conv1d.h"
@@ -32,14 +33,15 @@ kernel void causal_conv1d(device const float* x [[buffer(causal_conv1d::x)]],
                           device const int* state_slots [[buffer(causal_conv1d::state_slots)]],
                           device float* out [[buffer(causal_conv1d::out)]],
                           constant CausalConv1d& params [[buffer(params_buffer)]],
-                          uint2 position [[thread_position_in_grid]]) {
+                          uint3 position [[thread_position_in_grid]]) {
     const uint c = position.x, sequence = position.y, channels = params.channels;
-    if (c >= channels) return;
-    const int n_rows = int(spans[sequence].n_rows), history = int(params.taps) - 1;
+    const int begin = int(position.z * causal_conv1d::kRun), n_rows = int(spans[sequence].n_rows);
+    if (c >= channels || begin >= n_rows) return;
+    const int history = int(params.taps) - 1, end = min(begin + int(causal_conv1d::kRun), n_rows);
     const ulong first = ulong(spans[sequence].row_begin) * channels + c;
     const ulong slot = ulong(state_slots[sequence]) * uint(history) * channels + c;
     const Channel channel = {x + first, state + slot, spans[sequence].position_begin == 0, channels, history};
-    for (int t = 0; t < n_rows; ++t) {
+    for (int t = begin; t < end; ++t) {
         float sum = 0;
         if (has_bias) sum = bias[c];
         for (int i = 0; i <= history; ++i) {
@@ -47,6 +49,7 @@ kernel void causal_conv1d(device const float* x [[buffer(causal_conv1d::x)]],
         }
         out[first + ulong(t) * channels] = sum;
     }
+    if (begin > 0) return;
     // In order: what is read lies at or behind what is written.
     for (int i = 0; i < history; ++i) channel.state[ulong(i) * channels] = channel.input(n_rows + i - history);
 }

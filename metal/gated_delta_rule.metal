@@ -1,5 +1,6 @@
 // gated_delta_rule, see csrc/params/gated_delta_rule.h: the columns of a state do not depend on each other. A simdgroup
-// holds kColumns of them in registers over all tokens of a sequence; lanes share out their length.
+// takes kColumns of them over all tokens of a sequence; a column belongs to kSlices lanes, which hold every kSlices-th
+// of its values in registers. Loops over values are unrolled.
 #include <metal_stdlib>
 
 #include "../csrc/params/gated_delta_rule.h"
@@ -10,12 +11,18 @@ using namespace ferrule;
 
 constant uint fc_k_dim [[function_constant(gated_delta_rule::fc_k_dim)]];
 
-// The lane's share of one token: every kSimdWidth-th value of a query, a key, and the decays of a state's rows.
-struct Token {
-    float query[gated_delta_rule::kRowsPerLane];
-    float key[gated_delta_rule::kRowsPerLane];
-    float decay[gated_delta_rule::kRowsPerLane];
-};
+// exp(a * softplus(dt))
+static float find_decay(float a, float dt) {
+    return precise::exp(a * softplus(dt));
+}
+
+// The sum over a column's lanes.
+static float column_sum(float value) {
+    for (uint distance = gated_delta_rule::kSlices / 2; distance > 0; distance /= 2) {
+        value += simd_shuffle_xor(value, distance);
+    }
+    return value;
+}
 
 kernel void gated_delta_rule(device const float* q [[buffer(gated_delta_rule::q)]],
                              device const float* k [[buffer(gated_delta_rule::k)]],
@@ -32,64 +39,51 @@ kernel void gated_delta_rule(device const float* q [[buffer(gated_delta_rule::q)
                              uint3 group [[threadgroup_position_in_grid]],
                              uint simdgroup [[simdgroup_index_in_threadgroup]],
                              uint lane [[thread_index_in_simdgroup]]) {
-    constexpr uint kColumns = gated_delta_rule::kColumns, kRows = gated_delta_rule::kRowsPerLane;
-    const uint first = (group.x * gated_delta_rule::kSimdgroups + simdgroup) * kColumns;
+    constexpr uint kSlices = gated_delta_rule::kSlices;
+    const uint slice = lane % kSlices, n_values = (fc_k_dim + kSlices - 1) / kSlices;
+    const uint column =
+        (group.x * gated_delta_rule::kSimdgroups + simdgroup) * gated_delta_rule::kColumns + lane / kSlices;
     const uint head = group.y, sequence = group.z, v_dim = params.v_dim;
-    if (first >= v_dim) return;
-    const uint n_columns = min(kColumns, v_dim - first);
     const uint k_head = params.tiled != 0 ? head % params.k_heads : head / (params.heads / params.k_heads);
+    const bool exists = column < v_dim, one_decay = params.decays == 1;
 
-    state += (ulong(state_slots[sequence]) * params.heads + head) * fc_k_dim * v_dim + first;
-    float values[kRows][kColumns];
+    state += (ulong(state_slots[sequence]) * params.heads + head) * fc_k_dim * v_dim + column;
+    float values[gated_delta_rule::kValuesPerLane], keys[gated_delta_rule::kValuesPerLane];
 #pragma unroll
-    for (uint j = 0; j < kRows; ++j) {
-        const uint i = j * kSimdWidth + lane;
-#pragma unroll
-        for (uint column = 0; column < kColumns; ++column) {
-            const bool exists = i < fc_k_dim && column < n_columns && spans[sequence].position_begin > 0;
-            values[j][column] = exists ? state[i * v_dim + column] : 0.0f;
-        }
+    for (uint j = 0; j < n_values; ++j) {
+        const uint i = j * kSlices + slice;
+        values[j] = exists && i < fc_k_dim && spans[sequence].position_begin > 0 ? state[i * v_dim] : 0.0f;
     }
     const uint end = spans[sequence].row_begin + spans[sequence].n_rows;
     for (uint row = spans[sequence].row_begin; row < end; ++row) {
         const ulong at = ulong(row) * params.heads + head, shared = (ulong(row) * params.k_heads + k_head) * fc_k_dim;
-        Token token;
+        float decays = 0, predicted = 0;  // decays: of the rows of the state that all lanes have next, one each
+        if (one_decay) decays = find_decay(a[head], dt[at] + dt_bias[head]);
 #pragma unroll
-        for (uint j = 0; j < kRows; ++j) {
-            const uint i = j * kSimdWidth + lane, decay = params.decays == 1 ? 0 : i;
-            const bool exists = i < fc_k_dim;
-            token.query[j] = exists ? q[shared + i] : 0.0f;
-            token.key[j] = exists ? k[shared + i] : 0.0f;
-            const float step =
-                exists ? softplus(dt[at * params.decays + decay] + dt_bias[head * params.decays + decay]) : 0.0f;
-            token.decay[j] = precise::exp(a[head] * step);
-        }
-#pragma unroll
-        for (uint column = 0; column < kColumns; ++column) {
-            if (column >= n_columns) continue;
-            float predicted = 0;
-#pragma unroll
-            for (uint j = 0; j < kRows; ++j) {
-                values[j][column] *= token.decay[j];
-                predicted = fma(token.key[j], values[j][column], predicted);
+        for (uint j = 0; j < n_values; ++j) {
+            const uint i = j * kSlices + slice, mine = j * kSlices + lane;
+            if (!one_decay && j * kSlices % kSimdWidth == 0 && mine < fc_k_dim) {
+                decays = find_decay(a[head], dt[at * fc_k_dim + mine] + dt_bias[head * fc_k_dim + mine]);
             }
-            const float correction = beta[at] * (v[at * v_dim + first + column] - simd_sum(predicted));
-            float result = 0;
-#pragma unroll
-            for (uint j = 0; j < kRows; ++j) {
-                values[j][column] = fma(token.key[j], correction, values[j][column]);
-                result = fma(token.query[j], values[j][column], result);
-            }
-            result = simd_sum(result);
-            if (lane == 0) out[at * v_dim + first + column] = result;
+            keys[j] = i < fc_k_dim ? k[shared + i] : 0.0f;
+            values[j] *= one_decay ? decays : simd_shuffle(decays, i % kSimdWidth);
+            predicted = fma(keys[j], values[j], predicted);
         }
+        const float target = exists ? v[at * v_dim + column] : 0.0f;
+        const float correction = beta[at] * (target - column_sum(predicted));
+        float result = 0;
+#pragma unroll
+        for (uint j = 0; j < n_values; ++j) {
+            const uint i = j * kSlices + slice;
+            values[j] = fma(keys[j], correction, values[j]);
+            result = fma(i < fc_k_dim ? q[shared + i] : 0.0f, values[j], result);
+        }
+        result = column_sum(result);
+        if (exists && slice == 0) out[at * v_dim + column] = result;
     }
 #pragma unroll
-    for (uint j = 0; j < kRows; ++j) {
-        const uint i = j * kSimdWidth + lane;
-#pragma unroll
-        for (uint column = 0; column < kColumns; ++column) {
-            if (i < fc_k_dim && column < n_columns) state[i * v_dim + column] = values[j][column];
-        }
+    for (uint j = 0; j < n_values; ++j) {
+        const uint i = j * kSlices + slice;
+        if (exists && i < fc_k_dim) state[i * v_dim] = values[j];
     }
 }

@@ -23,7 +23,8 @@ kernel void ssm_scan(device const float* x [[buffer(ssm_scan::x)]],
                      device const int* state_slots [[buffer(ssm_scan::state_slots)]],
                      device float* out [[buffer(ssm_scan::out)]],
                      constant SsmScan& params [[buffer(params_buffer)]],
-                     uint2 position [[thread_position_in_grid]]) {
+                     uint2 position [[thread_position_in_grid]],
+                     uint simd_lane [[thread_index_in_simdgroup]]) {
     const uint lanes = ssm_scan::lanes_per_row(fc_n), lane = position.x % lanes;
     const uint state_row = position.x / lanes, state_rows = params.heads * params.head_dim, sequence = position.y;
     if (state_row >= state_rows) return;
@@ -32,31 +33,39 @@ kernel void ssm_scan(device const float* x [[buffer(ssm_scan::x)]],
     const float head_bias = has_dt_bias ? dt_bias[head] : 0.0f;
 
     state += (ulong(state_slots[sequence]) * state_rows + state_row) * fc_n;
-    float values[ssm_scan::kValuesPerLane], decays[ssm_scan::kValuesPerLane];
+    float values[ssm_scan::kValuesPerLane], factors[ssm_scan::kValuesPerLane];
 #pragma unroll
     for (uint j = 0; j < ssm_scan::kValuesPerLane; ++j) {
         const uint i = j * lanes + lane;
         values[j] = i < fc_n && spans[sequence].position_begin > 0 ? state[i] : 0.0f;
-        decays[j] = i < fc_n ? a[head * params.a_width + (diagonal ? i : 0)] : 0.0f;
+        factors[j] = diagonal && i < fc_n ? a[head * fc_n + i] : 0.0f;
     }
     const uint end = spans[sequence].row_begin + spans[sequence].n_rows;
-    for (uint row = spans[sequence].row_begin; row < end; ++row) {
-        const float wanted = softplus(dt[ulong(row) * params.heads + head] + head_bias);
-        const float step = clamp(wanted, params.dt_min, params.dt_max);
-        const float input = x[ulong(row) * state_rows + state_row], added = step * input;
-        const ulong shared = (ulong(row) * params.groups + group) * fc_n;
-        float sum = 0, decay = 0;
-        if (!diagonal) decay = precise::exp(step * decays[0]);
-#pragma unroll
-        for (uint j = 0; j < ssm_scan::kValuesPerLane; ++j) {
-            const uint i = j * lanes + lane;
-            if (i >= fc_n) continue;
-            if (diagonal) decay = precise::exp(step * decays[j]);
-            values[j] = fma(added, b[shared + i], decay * values[j]);
-            sum = fma(values[j], c[shared + i], sum);
+    for (uint begin = spans[sequence].row_begin; begin < end; begin += lanes) {
+        // Each lane finds the step of one of the next tokens, and its decay where that is the same for all of a row.
+        float steps = 0, decays = 0;
+        if (begin + lane < end) {
+            const float wanted = softplus(dt[ulong(begin + lane) * params.heads + head] + head_bias);
+            steps = clamp(wanted, params.dt_min, params.dt_max);
+            if (!diagonal) decays = precise::exp(steps * a[head]);
         }
-        for (uint distance = lanes / 2; distance > 0; distance /= 2) sum += simd_shuffle_xor(sum, distance);
-        if (lane == 0) out[ulong(row) * state_rows + state_row] = fma(d[head], input, sum);
+        for (uint row = begin; row < min(begin + lanes, end); ++row) {
+            const uint source = simd_lane - lane + row - begin;
+            const float step = simd_shuffle(steps, source), input = x[ulong(row) * state_rows + state_row];
+            const float added = step * input;
+            const ulong shared = (ulong(row) * params.groups + group) * fc_n;
+            float sum = 0, decay = simd_shuffle(decays, source);
+#pragma unroll
+            for (uint j = 0; j < ssm_scan::kValuesPerLane; ++j) {
+                const uint i = j * lanes + lane;
+                if (i >= fc_n) continue;
+                if (diagonal) decay = precise::exp(step * factors[j]);
+                values[j] = fma(added, b[shared + i], decay * values[j]);
+                sum = fma(values[j], c[shared + i], sum);
+            }
+            for (uint distance = lanes / 2; distance > 0; distance /= 2) sum += simd_shuffle_xor(sum, distance);
+            if (lane == 0) out[ulong(row) * state_rows + state_row] = fma(d[head], input, sum);
+        }
     }
 #pragma unroll
     for (uint j = 0; j < ssm_scan::kValuesPerLane; ++j) {

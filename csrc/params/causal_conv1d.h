@@ -19,6 +19,9 @@ namespace causal_conv1d {
 enum Operand { x, weight, bias, state, spans, state_slots, out };
 enum Constant { has_bias };
 
+// Metal: tokens that a thread takes. At least taps - 1, so that only the first of a sequence need its state.
+FERRULE_CONSTANT uint32_t kRun = 16;
+
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"channels", FieldType::u32, offsetof(CausalConv1d, channels)},
                                         {"taps", FieldType::u32, offsetof(CausalConv1d, taps)}};
@@ -28,7 +31,11 @@ inline constexpr OperandInfo operands[] = {
 inline constexpr OpSignature signature{"causal_conv1d", sizeof(CausalConv1d), fields, operands};
 
 inline constexpr MetalDispatch metal_dispatch(const CausalConv1d& params, const LaunchSizes& sizes) {
-    return elementwise_dispatch(params.channels, {.rows = sizes.sequences, .sequences = sizes.sequences});
+    constexpr uint32_t kThreads = 256;
+    return {.x = ceil_div(params.channels, kThreads),
+            .y = sizes.sequences,
+            .z = ceil_div(sizes.rows, kRun),
+            .threads = kThreads};
 }
 #endif
 

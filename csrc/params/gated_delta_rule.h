@@ -27,10 +27,11 @@ namespace gated_delta_rule {
 enum Operand { q, k, v, beta, dt, a, dt_bias, state, spans, state_slots, out };
 enum Constant { fc_k_dim };
 
-// Metal: a simdgroup takes kColumns columns of a head's state, whose rows its lanes share out, kRowsPerLane at most.
+// Metal: a simdgroup takes kColumns columns of a head's state, each in kSlices lanes of kValuesPerLane values at most.
 FERRULE_CONSTANT uint32_t kSimdgroups = 4;
-FERRULE_CONSTANT uint32_t kColumns = 4;
-FERRULE_CONSTANT uint32_t kRowsPerLane = 8;
+FERRULE_CONSTANT uint32_t kSlices = 4;
+FERRULE_CONSTANT uint32_t kColumns = kSimdWidth / kSlices;
+FERRULE_CONSTANT uint32_t kValuesPerLane = 64;
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(GatedDeltaRule, heads)},

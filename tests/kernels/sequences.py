@@ -63,4 +63,5 @@ CASES = [
     Sequences(((5, 1),)),
     Sequences(((0, 9),)),
     Sequences(((0, 2), (7, 1), (3, 6), (0, 1))),
+    Sequences(((4, 33), (0, 2))),
 ]

@@ -21,27 +21,9 @@ from metal.metal_process import MetalProcess
 
 TOLERANCE = 1e-3  # on logits of standard deviation 4
 FAMILIES = ["llama3", "mistral_swa", "qwen2", "qwen3", "gemma3_text"]
-# One or two of each way to build a layer, beside FAMILIES.
-SERVED = [
-    *("apertus", "arcee", "bitnet", "bloom", "bloom_h6", "command_r", "command_r7b", "command_r_plus", "ernie4_5"),
-    *("exaone4", "falcon_11b", "falcon_40b", "falcon_7b", "falcon_h1", "falcon_mamba", "gemma1", "gemma2"),
-    *("gemma3_mm", "gemma3n_text", "gemma4_dense", "gemma4_e2b", "gemma4_e4b", "gemma4_kvshare_rev", "gemma4_unified"),
-    *("glm4", "gpt2", "gpt_bigcode", "gpt_neox", "gpt_neox_seq", "gptj", "granite", "granite4_micro"),
-    *("hunyuan_dense", "lfm2", "lfm3", "llama_dynamic", "llama_yarn", "mamba", "mamba2", "ministral3", "mpt"),
-    *("mpt_clip", "nemotron", "nemotron_h", "olmo", "olmo2", "olmo3", "opt", "phi2", "phi3_longrope"),
-    *("phi3_longrope_cross", "phi4_mini", "qwen2_5_vl", "qwen2_vl", "qwen3_5_text", "qwen3_vl", "seed_oss"),
-    *("smollm3", "stablelm", "stablelm_qknorm", "starcoder2_swa"),
-]
 # Those that have kernels of their own.
 SPECIAL = ["bloom", "falcon_h1", "gemma3n_text", "lfm2", "mamba", "phi3_longrope", "qwen3_5_text"]
-EXPERTS = [
-    *("dots1", "ernie4_5_moe", "gemma4_moe", "glm4_moe", "gpt_oss", "gpt_oss_mxfp4", "granite4_h", "granitemoeshared"),
-    *("jamba", "lfm2_moe", "llama4_chunk", "llama4_text", "minimax_m2", "mixtral", "nemotron_h_moe", "olmoe"),
-    *("phi3_5_moe", "phi3_5_moe_longrope", "qwen1_5_moe", "qwen3_5_moe_text", "qwen3_moe_mixed", "qwen3_next"),
-]
-LATENTS = ["deepseek_v2", "deepseek_v2_plain", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa"]
-LATENTS += ["kimi_linear", "minicpm3", "mistral4", "moonlight27"]
-CASES = [(variant, None) for variant in FAMILIES + SERVED + EXPERTS + LATENTS]
+CASES: list[tuple[str, str | None]] = [(v, None) for v in tiny_models.variants()]
 CASES += [("llama3", "bf16"), ("qwen3", "f16"), ("gemma3_text", "f32"), ("mamba2", "f16"), ("gpt2", "f32")]
 
 TinyModel = Callable[..., Path]
@@ -88,6 +70,7 @@ def test_nothing_is_found_wrong(metal_process: MetalProcess, tiny_model: TinyMod
 
 
 QUANTISED = [("llama3", "Q4_0"), ("llama3", "Q5_1"), ("llama3", "Q8_0"), ("bloom", "Q8_0"), ("mamba2", "Q4_0")]
+QUANTISED += [("gemma4_e2b", "Q8_0"), ("lfm2", "Q4_1"), ("qwen3_5_text", "Q8_0")]
 QUANTISED += [("qwen3_moe", "Q4_0"), ("gemma4_moe", "Q8_0"), ("deepseek_v3", "Q4_0")]
 
 
@@ -99,7 +82,7 @@ def test_quantised_weights(metal_process: MetalProcess, tmp_path: Path, variant:
     graph = record(open_checkpoint(path)).graph
     for tokens, logits in zip(prompts(variant), found, strict=True):
         # matmul, which serves the long prompt, rounds decoded weights to f16.
-        np.testing.assert_allclose(logits, Reference(graph).forward(tokens), atol=0.02 if len(tokens) > 8 else 1e-3)
+        np.testing.assert_allclose(logits, Reference(graph).forward(tokens), atol=0.06 if len(tokens) > 8 else 1e-3)
 
 
 @pytest.mark.parametrize("variant", ["bloom", "falcon_h1", "lfm2", "mamba", "qwen3_5_text"])

@@ -206,6 +206,10 @@ def _attention_split(params: Params) -> str | None:
     return None
 
 
+def _causal_conv1d(params: Params) -> str | None:
+    return "a kernel of at most 17 tokens" if params["taps"] > 17 else None
+
+
 def _ssm_scan(params: Params) -> str | None:
     return "at most 256 values in a row of the state" if params["n"] > 256 else None
 
@@ -222,6 +226,7 @@ def _select_positions(params: Params) -> str | None:
 LIMITS: Mapping[str, Callable[[Params], str | None]] = {
     "attention": _attention,
     "attention_split": _attention_split,
+    "causal_conv1d": _causal_conv1d,
     "gated_delta_rule": _gated_delta_rule,
     "select_positions": _select_positions,
     "ssm_scan": _ssm_scan,
