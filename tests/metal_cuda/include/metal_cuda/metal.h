@@ -5,6 +5,7 @@
 #include "../../../metal_host/include/metal_host/language.h"
 #include "../../../metal_host/include/metal_host/vector.h"
 // In this order: each builds on those above.
+#include "atomic.h"
 #include "math.h"
 #include "memory.h"
 #include "simdgroup.h"
