@@ -1,10 +1,9 @@
-// expert_linear for many rows, see csrc/params/expert_linear.h: a threadgroup computes kTileN outputs of a tile of
-// slots that chose one expert (expert_order.h); weights are decoded into threadgroup memory, kTileK at a time, and
-// multiplied as 8 x 8 matrices. Each of the four simdgroups has 16 slots and 32 outputs of the tile.
+// expert_linear for many rows, see csrc/params/expert_linear.h: a threadgroup per tile (product_tile.h) of the slots
+// that chose one expert (expert_order.h) and of their outputs.
 #include <metal_stdlib>
 
 #include "experts.h"
-#include "formats/all.h"
+#include "product_tile.h"
 
 using namespace metal;
 using namespace ferrule;
@@ -13,12 +12,7 @@ constant bool has_routes [[function_constant(expert_linear::has_routes)]];
 constant bool has_bias [[function_constant(expert_linear::has_bias)]];
 constant uint fc_weighted [[function_constant(expert_linear::fc_weighted)]];
 
-constant constexpr uint kTileRows = expert_order::kTileRows, kTileN = expert_linear::kTileN;
-constant constexpr uint kTileK = expert_linear::kTileK, kThreads = expert_linear::kMatmulThreads;
-constant constexpr uint kXStride = kTileK + 4;       // of rows of the x tile, against bank conflicts
-constant constexpr uint kWeightStride = kTileK + 8;  // of rows of the weight tile
-
-// Columns [begin, begin + kTileK) of the parts of x that the tile's slots read; zeros outside.
+// Columns [begin, begin + kDepth) of the parts of x that the tile's slots read; zeros outside.
 static void load_x(device const float* x,
                    threadgroup const uint* parts,
                    uint n_rows,
@@ -26,29 +20,11 @@ static void load_x(device const float* x,
                    uint k,
                    uint thread_index,
                    threadgroup float* tile) {
-    for (uint i = thread_index; i < kTileRows * kTileK; i += kThreads) {
-        const uint r = i / kTileK, c = i % kTileK;
+    for (uint i = thread_index; i < product_tile::kRows * product_tile::kDepth; i += product_tile::kThreads) {
+        const uint r = i / product_tile::kDepth, c = i % product_tile::kDepth;
         const bool inside = r < n_rows && begin + c < k;
-        tile[r * kXStride + c] = inside ? x[ulong(parts[r]) * k + begin + c] : 0.0f;
+        tile[r * product_tile::kXStride + c] = inside ? x[ulong(parts[r]) * k + begin + c] : 0.0f;
     }
-}
-
-// Columns [begin, begin + kTileK) of the weights' rows [column, ...); two threads per row.
-template <class Block, class Tile>
-static void load_weights(device const Block* blocks,
-                         uint column,
-                         uint n,
-                         uint begin,
-                         uint k,
-                         uint thread_index,
-                         threadgroup Tile* tile) {
-    const uint r = thread_index / 2, c = thread_index % 2 * 16;
-    float values[16] = {};
-    if (begin + c < k) {
-        device const Block* row = blocks + ulong(min(column + r, n - 1)) * (k / Block::kElements);
-        WeightFormat<Block>::decode(row, begin + c, k, values);
-    }
-    for (uint i = 0; i < 16; ++i) tile[r * kWeightStride + c + i] = Tile(values[i]);
 }
 
 template <class Block>
@@ -64,14 +40,14 @@ kernel void expert_matmul(device const float* x [[buffer(expert_linear::x)]],
                           uint thread_index [[thread_index_in_threadgroup]],
                           uint simdgroup [[simdgroup_index_in_threadgroup]]) {
     typedef typename WeightFormat<Block>::Tile Tile;
-    threadgroup float x_tile[kTileRows * kXStride];
-    threadgroup Tile weight_tile[kTileN * kWeightStride];
-    threadgroup float out_tile[kTileRows * kTileN];
-    threadgroup uint slots[kTileRows];
-    threadgroup uint parts[kTileRows];  // of x
+    threadgroup float x_tile[product_tile::kRows * product_tile::kXStride];
+    threadgroup Tile weight_tile[product_tile::kColumns * product_tile::kWeightStride];
+    threadgroup float out_tile[product_tile::kRows * product_tile::kColumns];
+    threadgroup uint slots[product_tile::kRows];
+    threadgroup uint parts[product_tile::kRows];  // of x
     device const ExpertTile* tiles = (device const ExpertTile*)(order + sizes.rows * params.slots);
     const ExpertTile tile = tiles[group.x];
-    const uint k = params.k, n = params.n, column = group.y * kTileN, n_rows = tile.end - tile.begin;
+    const uint k = params.k, n = params.n, column = group.y * product_tile::kColumns, n_rows = tile.end - tile.begin;
     if (n_rows == 0) return;
     if (thread_index < n_rows) {
         slots[thread_index] = order[tile.begin + thread_index];
@@ -79,39 +55,21 @@ kernel void expert_matmul(device const float* x [[buffer(expert_linear::x)]],
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
 
-    const uint my_row = simdgroup / 2 * 16, my_column = simdgroup % 2 * 32;
-    simdgroup_float8x8 sums[2][4];
-    for (uint i = 0; i < 2; ++i) {
-        for (uint j = 0; j < 4; ++j) sums[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
-    }
-    for (uint begin = 0; begin < k; begin += kTileK) {
+    const uint weight_row = min(column + product_tile::weight_row_of(thread_index), n - 1);  // no rows past the end
+    device const Block* weights = weight[tile.expert].blocks + ulong(weight_row) * (k / Block::kElements);
+    product_tile::Sums sums;
+    product_tile::clear(sums);
+    for (uint begin = 0; begin < k; begin += product_tile::kDepth) {
         load_x(x, parts, n_rows, begin, k, thread_index, x_tile);
-        load_weights(weight[tile.expert].blocks, column, n, begin, k, thread_index, weight_tile);
+        product_tile::load_weights(weights, begin, k, thread_index, weight_tile);
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        for (uint c = 0; c < kTileK; c += 8) {
-            simdgroup_float8x8 a[2];
-            simdgroup_matrix<Tile, 8, 8> b[4];
-            for (uint i = 0; i < 2; ++i) {
-                simdgroup_load(a[i], x_tile + (my_row + 8 * i) * kXStride + c, kXStride);
-            }
-            for (uint j = 0; j < 4; ++j) {
-                simdgroup_load(b[j], weight_tile + (my_column + 8 * j) * kWeightStride + c, kWeightStride, ulong2(0),
-                               true);
-            }
-            for (uint i = 0; i < 2; ++i) {
-                for (uint j = 0; j < 4; ++j) simdgroup_multiply_accumulate(sums[i][j], a[i], b[j], sums[i][j]);
-            }
-        }
+        product_tile::multiply(x_tile, weight_tile, simdgroup, sums);
         threadgroup_barrier(mem_flags::mem_threadgroup);
     }
-    for (uint i = 0; i < 2; ++i) {
-        for (uint j = 0; j < 4; ++j) {
-            simdgroup_store(sums[i][j], out_tile + (my_row + 8 * i) * kTileN + my_column + 8 * j, kTileN);
-        }
-    }
+    product_tile::store(sums, simdgroup, out_tile);
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    for (uint i = thread_index; i < n_rows * kTileN; i += kThreads) {
-        const uint slot = slots[i / kTileN], c = column + i % kTileN;
+    for (uint i = thread_index; i < n_rows * product_tile::kColumns; i += product_tile::kThreads) {
+        const uint slot = slots[i / product_tile::kColumns], c = column + i % product_tile::kColumns;
         if (c >= n) continue;
         float sum = out_tile[i];
         if (has_bias) sum += bias[ulong(tile.expert) * n + c];

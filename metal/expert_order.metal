@@ -39,9 +39,9 @@ kernel void expert_order(device const float* routes [[buffer(expert_order::route
     const uint first_tile = expert_order::first_tile(expert, begin);
     const uint n_tiles = expert_order::first_tile(expert + 1, end) - first_tile;
     for (uint i = lane; i < n_tiles; i += kSimdWidth) {
-        const uint tile_begin = min(begin + i * expert_order::kTileRows, end);
+        const uint tile_begin = min(begin + i * product_tile::kRows, end);
         tiles[first_tile + i].expert = expert;
         tiles[first_tile + i].begin = tile_begin;
-        tiles[first_tile + i].end = min(tile_begin + expert_order::kTileRows, end);
+        tiles[first_tile + i].end = min(tile_begin + product_tile::kRows, end);
     }
 }

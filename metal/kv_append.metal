@@ -16,7 +16,7 @@ kernel void append(device const float* k [[buffer(kv_append::k)]],
                    device T* cache [[buffer(kv_append::cache)]],
                    constant KvAppend& params [[buffer(params_buffer)]],
                    uint2 position [[thread_position_in_grid]]) {
-    const uint head_dim = params.head_dim, v_head_dim = has_v ? params.v_head_dim : 0;
+    const uint head_dim = params.head_dim, v_head_dim = params.v_head_dim;
     const uint k_width = params.kv_heads * head_dim, v_width = params.kv_heads * v_head_dim;
     const uint row = position.y;
     if (position.x >= k_width + v_width || slots[row] < 0) return;
@@ -25,7 +25,7 @@ kernel void append(device const float* k [[buffer(kv_append::k)]],
         const uint head = position.x / head_dim, i = position.x % head_dim;
         const ulong keys = cache_keys(block, head, params.kv_heads, head_dim, v_head_dim);
         cache[keys + key_element(slot, i)] = T(k[ulong(row) * k_width + position.x]);
-    } else {
+    } else if (has_v) {
         const uint j = position.x - k_width, head = j / v_head_dim, i = j % v_head_dim;
         const ulong keys = cache_keys(block, head, params.kv_heads, head_dim, v_head_dim);
         cache[keys + value_element(slot, i, head_dim, v_head_dim)] = T(v[ulong(row) * v_width + j]);

@@ -1,17 +1,13 @@
-// matmul, see csrc/params/linears.h: for many rows of x. A threadgroup computes a tile of kTileRows rows and kTileN
-// columns of out; weights are decoded into threadgroup memory, kTileK at a time, and multiplied as 8 x 8 matrices. Each
-// of the four simdgroups has 16 rows and 32 columns of the tile.
+// matmul, see csrc/params/linears.h: for many rows of x, a threadgroup per tile of the result (product_tile.h).
 #include <metal_stdlib>
 
 #include "linears.h"
+#include "product_tile.h"
 
 using namespace metal;
 using namespace ferrule;
 
-constant constexpr uint kXStride = linears::kTileK + 4;       // of rows of the x tile, against bank conflicts
-constant constexpr uint kWeightStride = linears::kTileK + 8;  // of rows of the weight tile
-
-// Rows [row, ...) and columns [begin, begin + kTileK) of x; zeros outside.
+// Rows [row, ...) and columns [begin, begin + kDepth) of x; zeros outside.
 static void load_x(device const float* x,
                    uint row,
                    uint n_rows,
@@ -19,27 +15,11 @@ static void load_x(device const float* x,
                    uint k,
                    uint thread_index,
                    threadgroup float* tile) {
-    for (uint i = thread_index; i < linears::kTileRows * linears::kTileK; i += linears::kMatmulThreads) {
-        const uint r = i / linears::kTileK, c = i % linears::kTileK;
+    for (uint i = thread_index; i < product_tile::kRows * product_tile::kDepth; i += product_tile::kThreads) {
+        const uint r = i / product_tile::kDepth, c = i % product_tile::kDepth;
         const bool inside = row + r < n_rows && begin + c < k;
-        tile[r * kXStride + c] = inside ? x[ulong(row + r) * k + begin + c] : 0.0f;
+        tile[r * product_tile::kXStride + c] = inside ? x[ulong(row + r) * k + begin + c] : 0.0f;
     }
-}
-
-// Columns [begin, begin + kTileK) of the weights' rows for a tile; two threads per row.
-template <class Block, class Tile>
-static void load_weights(thread const LinearTile<Block>& tile,
-                         uint begin,
-                         uint k,
-                         uint thread_index,
-                         threadgroup Tile* loaded) {
-    const uint r = thread_index / 2, c = thread_index % 2 * 16;
-    float values[16] = {};
-    if (begin + c < k) {
-        device const Block* row = weight_row(tile, r, linears::kTileN, k / Block::kElements);
-        WeightFormat<Block>::decode(row, begin + c, k, values);
-    }
-    for (uint i = 0; i < 16; ++i) loaded[r * kWeightStride + c + i] = Tile(values[i]);
 }
 
 template <class Block>
@@ -60,53 +40,33 @@ kernel void multiply_tile(device const float* x [[buffer(linears::x)]],
                           uint thread_index [[thread_index_in_threadgroup]],
                           uint simdgroup [[simdgroup_index_in_threadgroup]]) {
     typedef typename WeightFormat<Block>::Tile Tile;
-    threadgroup float x_tile[linears::kTileRows * kXStride];
-    threadgroup Tile weight_tile[linears::kTileN * kWeightStride];
-    threadgroup float out_tile[linears::kTileRows * linears::kTileN];
-    const uint k = params.k, row = group.x * linears::kTileRows;
+    threadgroup float x_tile[product_tile::kRows * product_tile::kXStride];
+    threadgroup Tile weight_tile[product_tile::kColumns * product_tile::kWeightStride];
+    threadgroup float out_tile[product_tile::kRows * product_tile::kColumns];
+    const uint k = params.k, row = group.x * product_tile::kRows;
     const LinearTile<Block> tile =
-        find_tile<Block>(group.y, linears::kTileN, {weight, has_bias ? bias : nullptr, out, params.n},
+        find_tile<Block>(group.y, product_tile::kColumns, {weight, has_bias ? bias : nullptr, out, params.n},
                          {weight_b, has_bias_b ? bias_b : nullptr, out_b, params.n_b},
                          {weight_c, has_bias_c ? bias_c : nullptr, out_c, params.n_c});
-    const uint my_row = simdgroup / 2 * 16, my_column = simdgroup % 2 * 32;
-
-    simdgroup_float8x8 sums[2][4];
-    for (uint i = 0; i < 2; ++i) {
-        for (uint j = 0; j < 4; ++j) sums[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
-    }
-    for (uint begin = 0; begin < k; begin += linears::kTileK) {
+    device const Block* weights =
+        weight_row(tile, product_tile::weight_row_of(thread_index), product_tile::kColumns, k / Block::kElements);
+    product_tile::Sums sums;
+    product_tile::clear(sums);
+    for (uint begin = 0; begin < k; begin += product_tile::kDepth) {
         load_x(x, row, sizes.rows, begin, k, thread_index, x_tile);
-        load_weights(tile, begin, k, thread_index, weight_tile);
+        product_tile::load_weights(weights, begin, k, thread_index, weight_tile);
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        for (uint c = 0; c < linears::kTileK; c += 8) {
-            simdgroup_float8x8 a[2];
-            simdgroup_matrix<Tile, 8, 8> b[4];
-            for (uint i = 0; i < 2; ++i) {
-                simdgroup_load(a[i], x_tile + (my_row + 8 * i) * kXStride + c, kXStride);
-            }
-            for (uint j = 0; j < 4; ++j) {
-                simdgroup_load(b[j], weight_tile + (my_column + 8 * j) * kWeightStride + c, kWeightStride, ulong2(0),
-                               true);
-            }
-            for (uint i = 0; i < 2; ++i) {
-                for (uint j = 0; j < 4; ++j) simdgroup_multiply_accumulate(sums[i][j], a[i], b[j], sums[i][j]);
-            }
-        }
+        product_tile::multiply(x_tile, weight_tile, simdgroup, sums);
         threadgroup_barrier(mem_flags::mem_threadgroup);
     }
-    for (uint i = 0; i < 2; ++i) {
-        for (uint j = 0; j < 4; ++j) {
-            threadgroup float* corner = out_tile + (my_row + 8 * i) * linears::kTileN + my_column + 8 * j;
-            simdgroup_store(sums[i][j], corner, linears::kTileN);
-        }
-    }
+    product_tile::store(sums, simdgroup, out_tile);
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    const uint columns = result_columns(linears::kTileN);
-    for (uint i = thread_index; i < linears::kTileRows * columns; i += linears::kMatmulThreads) {
+    const uint columns = result_columns(product_tile::kColumns);
+    for (uint i = thread_index; i < product_tile::kRows * columns; i += product_tile::kThreads) {
         const uint r = i / columns, c = i % columns, column = tile.first + c;
         if (row + r >= sizes.rows || column >= tile.linear.n) continue;
-        threadgroup const float* sums = out_tile + r * linears::kTileN + c;
-        store_result(tile, row + r, column, sums[0], fc_gated ? sums[columns] : 0.0f, residual);
+        threadgroup const float* found = out_tile + r * product_tile::kColumns + c;
+        store_result(tile, row + r, column, found[0], fc_gated ? found[columns] : 0.0f, residual);
     }
 }
 

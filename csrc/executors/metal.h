@@ -29,7 +29,8 @@ class Executor {
     // The newest GPU family that the device belongs to: "apple7", "apple8", ...
     virtual std::string family() const = 0;
 
-    // The weights, the cache and the executor must outlive the program; `cache` begins at a page of its own. Throws
+    // The weights must outlive the executor, which copies once what it cannot read in place; the executor and the cache
+    // must outlive the program. `cache` begins at a page of its own. Throws
     // std::invalid_argument, see validate.h, and DeviceFailure when the device cannot run the plan.
     virtual std::unique_ptr<Program> bind(Plan plan, std::span<const std::span<const std::byte>> weights,
                                           std::span<std::byte> cache) = 0;

@@ -166,7 +166,9 @@ struct Gpu final : Executor {
     std::string name, newest;
     std::vector<Bytes> files;
     std::vector<Mapping> mappings;
-    std::weak_ptr<Retained<id<MTLBuffer>>> cache;  // the host's, of `cache_memory`
+    std::vector<Retained<id<MTLBuffer>>> copy_buffers;
+    std::map<std::pair<const std::byte*, size_t>, Place> copies;  // of weights that cannot be read in place
+    std::weak_ptr<Retained<id<MTLBuffer>>> cache;                 // the host's, of `cache_memory`
     const std::byte* cache_memory = nullptr;
     std::map<std::pair<std::string, std::vector<uint32_t>>, Retained<id<MTLComputePipelineState>>> pipelines;
 
@@ -178,6 +180,8 @@ struct Gpu final : Executor {
     // Makes views of all files in which each of `weights` that lies in a file lies whole.
     void map_files(std::span<const Bytes> weights);
     Place find(Bytes weight) const;
+    // Where the GPU reads each weight; what it cannot read in place is copied, once for all programs.
+    std::vector<Place> place(std::span<const Bytes> weights);
     // One buffer for all programs, so that Metal sees which of their steps wait for each other.
     std::shared_ptr<Retained<id<MTLBuffer>>> wrap_cache(std::span<std::byte> memory);
     id<MTLComputePipelineState> pipeline(const Launch& launch, const OpSignature& signature);
@@ -220,6 +224,32 @@ std::shared_ptr<Retained<id<MTLBuffer>>> Gpu::wrap_cache(std::span<std::byte> me
     cache = buffer;
     cache_memory = memory.data();
     return buffer;
+}
+
+std::vector<Place> Gpu::place(std::span<const Bytes> weights) {
+    std::vector<Place> places;
+    std::vector<size_t> copied;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < weights.size(); ++i) {
+        places.push_back(find(weights[i]));
+        if (places[i].buffer != nil) continue;
+        const auto known = copies.find({weights[i].data(), weights[i].size()});
+        if (known != copies.end()) {
+            places[i] = known->second;
+            continue;
+        }
+        copied.push_back(i);
+        places[i].offset = bytes;
+        bytes = round_up(bytes + weights[i].size(), kOperandAlignment);
+    }
+    if (copied.empty()) return places;
+    const id<MTLBuffer> buffer = copy_buffers.emplace_back(allocate(gpu.get(), bytes, "copies of weights")).get();
+    for (const size_t i : copied) {
+        places[i].buffer = buffer;
+        std::memcpy(static_cast<std::byte*>(buffer.contents) + places[i].offset, weights[i].data(), weights[i].size());
+        copies[{weights[i].data(), weights[i].size()}] = places[i];
+    }
+    return places;
 }
 
 id<MTLComputePipelineState> Gpu::pipeline(const Launch& launch, const OpSignature& signature) {
@@ -323,7 +353,7 @@ struct GpuProgram final : Program {
 
     Gpu& executor;
     const Plan plan;
-    Retained<id<MTLBuffer>> arena, copies, tables;
+    Retained<id<MTLBuffer>> arena, tables;
     std::shared_ptr<Retained<id<MTLBuffer>>> cache;
     std::vector<uint64_t> table_offsets;           // in `tables`
     std::vector<id<MTLResource>> read_by_address;  // what the tables lead to
@@ -343,7 +373,6 @@ struct GpuProgram final : Program {
         return begin(dims, arrays, output_bytes, static_cast<const GpuStep*>(previous), kWorkPerCommandBuffer);
     }
 
-    std::vector<Place> place_weights(std::span<const Bytes> weights);
     void make_tables(std::span<const Place> weights);
     BoundLaunch bind(const Launch& launch, const OpSignature& signature, std::span<const Place> weights) const;
     void check_pipeline(const Launch& launch, const BoundLaunch& bound) const;
@@ -354,28 +383,6 @@ struct GpuProgram final : Program {
                                    const GpuStep* previous, uint64_t work_per_command_buffer);
     std::vector<uint64_t> execute(const Dims& dims, Inputs arrays, Outputs results, uint64_t work_per_command_buffer);
 };
-
-// The GPU reads weights where they are mapped; what it cannot read there is copied together into one buffer.
-std::vector<Place> GpuProgram::place_weights(std::span<const Bytes> weights) {
-    std::vector<Place> places;
-    std::vector<size_t> copied;
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < weights.size(); ++i) {
-        places.push_back(executor.find(weights[i]));
-        if (places[i].buffer != nil) continue;
-        copied.push_back(i);
-        places[i].offset = bytes;
-        bytes = round_up(bytes + weights[i].size(), kOperandAlignment);
-    }
-    if (copied.empty()) return places;
-    copies = allocate(executor.gpu.get(), bytes, "copies of weights");
-    for (const size_t i : copied) {
-        places[i].buffer = copies.get();
-        std::memcpy(static_cast<std::byte*>(copies.get().contents) + places[i].offset, weights[i].data(),
-                    weights[i].size());
-    }
-    return places;
-}
 
 // A table holds the addresses of its weights, which are read where they lie.
 void GpuProgram::make_tables(std::span<const Place> weights) {
@@ -423,7 +430,7 @@ GpuProgram::GpuProgram(Gpu& gpu, Plan bound_plan, std::span<const Bytes> weights
         validate(plan, signatures, weight_bytes, cache_memory.size());
 
         executor.map_files(weights);
-        const std::vector<Place> places = place_weights(weights);
+        const std::vector<Place> places = executor.place(weights);
         make_tables(places);
         if (plan.arena_bytes > 0) arena = allocate(device, plan.arena_bytes, "the arena");
         if (!cache_memory.empty()) cache = executor.wrap_cache(cache_memory);
@@ -434,7 +441,8 @@ GpuProgram::GpuProgram(Gpu& gpu, Plan bound_plan, std::span<const Bytes> weights
 
         std::vector<id<MTLBuffer>> buffers;
         for (const Gpu::Mapping& mapping : executor.mappings) buffers.push_back(mapping.buffer.get());
-        for (const auto* buffer : {&arena, &copies, &tables}) {
+        for (const auto& buffer : executor.copy_buffers) buffers.push_back(buffer.get());
+        for (const auto* buffer : {&arena, &tables}) {
             if (*buffer) buffers.push_back(buffer->get());
         }
         if (cache) buffers.push_back(cache->get());

@@ -29,13 +29,9 @@ namespace expert_linear {
 enum Operand { x, routes, order, weight, bias, out };
 enum Constant { has_routes, has_bias, fc_weighted };
 
-// Metal: simdgroups of a threadgroup of expert_matvec and the weight rows of each; tiles of expert_matmul, which has
-// the rows of expert_order.h.
+// Metal: simdgroups of a threadgroup of expert_matvec, and the weight rows of each.
 FERRULE_CONSTANT uint32_t kMatvecSimdgroups = 2;
 FERRULE_CONSTANT uint32_t kMatvecRows = 4;
-FERRULE_CONSTANT uint32_t kTileN = 64;
-FERRULE_CONSTANT uint32_t kTileK = 32;
-FERRULE_CONSTANT uint32_t kMatmulThreads = 128;
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"k", FieldType::u32, offsetof(ExpertLinear, k)},
@@ -60,8 +56,8 @@ inline constexpr MetalDispatch matvec_dispatch(const ExpertLinear& params, const
 // expert_matmul_<format>: a threadgroup per tile of one expert's slots and of its outputs.
 inline constexpr MetalDispatch matmul_dispatch(const ExpertLinear& params, const LaunchSizes& sizes) {
     return {.x = expert_order::first_tile(params.experts, sizes.rows * params.slots),
-            .y = ceil_div(params.n, kTileN),
-            .threads = kMatmulThreads};
+            .y = ceil_div(params.n, product_tile::kColumns),
+            .threads = product_tile::kThreads};
 }
 #endif
 

@@ -1,9 +1,10 @@
 // expert_order: a step's row slots in the order of their experts, for expert_linear of many rows on Metal. Slot s of
 // row r has the number r * slots + s; its expert is routes[r, s] (route.h) or, where `routes` is absent, s. out: u32
 // [rows * slots], the numbers by expert, those of one expert ascending; then ExpertTile [n_tiles]: the slots of each
-// expert cut into runs of at most kTileRows. Between the tiles of two experts there may be empty ones.
+// expert cut into runs of at most product_tile::kRows. Between the tiles of two experts there may be empty ones.
 #pragma once
 #include "metal_dispatch.h"
+#include "product_tile.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -25,12 +26,10 @@ namespace expert_order {
 enum Operand { routes, out };
 enum Constant { has_routes };
 
-FERRULE_CONSTANT uint32_t kTileRows = 32;
-
 // The first tile of an expert before which there are `experts` others with `slots` slots in all: no more tiles than
 // that can come before it.
 constexpr uint32_t first_tile(uint32_t experts, uint32_t slots) {
-    return slots / kTileRows + experts;
+    return slots / product_tile::kRows + experts;
 }
 
 #ifndef __METAL_VERSION__

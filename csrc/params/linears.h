@@ -11,6 +11,7 @@
 #pragma once
 #include "activation.h"
 #include "metal_dispatch.h"
+#include "product_tile.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -39,15 +40,11 @@ enum Constant {
     fc_activation
 };
 
-// Weight rows that a simdgroup of matvec and matvec_rows takes, rows of x of matvec_rows, tiles of matmul.
+// Weight rows that a simdgroup of matvec and matvec_rows takes, rows of x of matvec_rows.
 FERRULE_CONSTANT uint32_t kMatvecSimdgroups = 2;
 FERRULE_CONSTANT uint32_t kMatvecRows = 4;
 FERRULE_CONSTANT uint32_t kMatvecRowsRows = 2;
 FERRULE_CONSTANT uint32_t kMatvecColumns = 8;
-FERRULE_CONSTANT uint32_t kTileN = 64;
-FERRULE_CONSTANT uint32_t kTileRows = 32;
-FERRULE_CONSTANT uint32_t kTileK = 32;
-FERRULE_CONSTANT uint32_t kMatmulThreads = 128;
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {
@@ -89,7 +86,9 @@ inline constexpr MetalDispatch matvec_rows_dispatch(const Linears& params, const
 
 // matmul_<format>: a threadgroup per tile of out.
 inline constexpr MetalDispatch matmul_dispatch(const Linears& params, const LaunchSizes& sizes) {
-    return {.x = ceil_div(sizes.rows, kTileRows), .y = tiles(params, kTileN), .threads = kMatmulThreads};
+    return {.x = ceil_div(sizes.rows, product_tile::kRows),
+            .y = tiles(params, product_tile::kColumns),
+            .threads = product_tile::kThreads};
 }
 #endif
 

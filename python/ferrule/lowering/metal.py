@@ -12,7 +12,7 @@ from .targets import MANY_ROWS
 
 MAX_SPLITS = 16  # parts of a context that few rows of attention are cut into, so that they occupy the GPU
 _BLOCK = 64  # positions; a part has at least one block
-_TILE_ROWS = 32  # slots of a tile of csrc/params/expert_order.h
+_TILE_ROWS = 32  # slots of a tile, see csrc/params/product_tile.h
 
 Params = Mapping[str, int | float]
 
