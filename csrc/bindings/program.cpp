@@ -13,6 +13,7 @@
 
 #include "../executors/cpu.h"
 #include "../executors/device_failure.h"
+#include "../executors/huge_pages.h"
 #include "../executors/metal.h"
 #include "bindings.h"
 
@@ -38,6 +39,14 @@ struct MetalExecutor {
 
     std::vector<Bytes> files;
     std::unique_ptr<metal::Executor> executor;
+};
+
+// Huge pages together with the files that they take the place of.
+struct BoundHugePages {
+    explicit BoundHugePages(std::vector<Bytes> mapped) : files(std::move(mapped)), pages(spans(files)) {}
+
+    std::vector<Bytes> files;
+    HugePages pages;
 };
 
 const char* metal_backend() {
@@ -221,6 +230,16 @@ void init_program(nb::module_& m) {
             "target"_a, "threads"_a)
         .def_prop_ro("target", [](const cpu::Executor& self) { return self.target().name; })
         .def_prop_ro("threads", &cpu::Executor::threads);
+
+    nb::class_<BoundHugePages>(m, "HugePages",
+                               "Moves mapped files into huge pages of memory, in the background, while this lives.\n\n"
+                               "Their addresses stay. Does nothing where the system has no huge pages.")
+        .def(nb::init<std::vector<Bytes>>(), "files"_a.noconvert())
+        .def_prop_ro(
+            "moved", [](const BoundHugePages& self) { return self.pages.moved(); }, "Bytes so far.")
+        .def(
+            "wait", [](BoundHugePages& self) { self.pages.wait(); }, nb::call_guard<nb::gil_scoped_release>(),
+            "Returns when everything is moved.");
 
     nb::class_<MetalExecutor>(m, "MetalExecutor",
                               "The GPU, its kernels, and the mapped files whose weights it reads in place.\n\n"

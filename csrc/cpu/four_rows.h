@@ -17,7 +17,7 @@ class FourRows {
     FourRows(const uint8_t* weight, uint32_t n, uint32_t k, uint32_t j) : whole_steps_(k / (kHalves * kChunk)) {
         const size_t row_bytes = size_t{k} / Block::kElements * sizeof(Block);
         ahead_ = 4 * row_bytes;
-        while (ahead_ < 4096) ahead_ *= 2;
+        while (ahead_ < 8192) ahead_ *= 2;
         for (uint32_t r = 0; r < 4; ++r) rows_[r] = weight + row_bytes * min_u32(j + r, n - 1);
         if (kHalves == 2 || k % kChunk == 0) return;
         // The last chunk is completed with what follows in memory, since it meets zeros of the activations, or at the
@@ -43,7 +43,7 @@ class FourRows {
         return scales;
     }
 
-    // Asks for the step's lines in the next four rows, or if rows are short in later ones, at least 4 KiB ahead: rows
+    // Asks for the step's lines in the next four rows, or if rows are short in later ones, at least 8 KiB ahead: rows
     // are one stream of memory. Into the L2 cache, whose own prefetcher then has the fewest misses left.
     void prefetch(uint32_t step) const {
         for (int r = 0; r < 4; ++r)

@@ -63,6 +63,22 @@ class Executor:
     @property
     def threads(self) -> int: ...
 
+class HugePages:
+    """
+    Moves mapped files into huge pages of memory, in the background, while this lives.
+
+    Their addresses stay. Does nothing where the system has no huge pages.
+    """
+
+    def __init__(self, files: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> None: ...
+
+    @property
+    def moved(self) -> int:
+        """Bytes so far."""
+
+    def wait(self) -> None:
+        """Returns when everything is moved."""
+
 class MetalExecutor:
     """
     The GPU, its kernels, and the mapped files whose weights it reads in place.

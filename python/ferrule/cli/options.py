@@ -13,7 +13,7 @@ from ..model import load as load_model
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_LOADING = ("context", "threads", "target", "device", "kv_dtype", "activation_bits", "revision")
+_LOADING = ("context", "threads", "target", "device", "kv_dtype", "activation_bits", "huge_pages", "revision")
 
 MODEL_HELP = """MODEL is a GGUF file, a Hugging Face directory or a hub model (org/name, org/name:Q4_K_M,
 org/name/file.gguf); without one, an installed model package is used."""
@@ -29,6 +29,7 @@ def loading(command: F) -> F:
     for option in (
         revision,
         click.option("--kv-dtype", type=types, default="auto", help="Type of the cache."),
+        click.option("--huge-pages/--no-huge-pages", default=True, help="Move weights into huge pages; default: yes."),
         click.option(
             "--activation-bits",
             type=click.Choice([16, 8]),

@@ -18,7 +18,7 @@ from ..lowering import Plan, RowClass, lower
 from ..lowering.layout import row_bytes
 from ..lowering.plan import Launch
 from ..lowering.targets import MANY_ROWS, Target
-from .devices import Executor, executor
+from .devices import Executor, executor, mapped_files
 from .kv_cache import KVCache
 from .sampling import DRAW
 from .step_inputs import Chunk, step_inputs
@@ -35,12 +35,23 @@ class Runner:
 
     max_tokens = MANY_ROWS  # of one call of forward
 
-    def __init__(self, graph: Graph, target: Target, cache: KVCache, *, threads: int, fuse: bool = True) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        target: Target,
+        cache: KVCache,
+        *,
+        threads: int,
+        fuse: bool = True,
+        huge_pages: bool = False,
+    ) -> None:
         assert graph.output is not None
         self.graph, self.target, self.cache, self.threads = graph, target, cache, threads
         self.vocabulary = graph.output.width
         self._fuse = fuse
         self._executor = executor(target, graph, threads)
+        files = mapped_files(weight.data for weight in graph.weights) if huge_pages else []
+        self._huge_pages = _core.HugePages(files)
         self._programs: dict[tuple[RowClass, RowClass, bool, bool], tuple[Plan, _core.Program]] = {}
         self._has_latents = any(layer.kind == "latent" for layer in graph.caches)
         self._lock = threading.Lock()
@@ -108,6 +119,11 @@ class Runner:
             chunk.sequence.length += len(chunk.tokens)
         return DrawnToken(started)
 
+    @property
+    def bytes_in_huge_pages(self) -> int:
+        """How much of the mapped files has been moved."""
+        return self._huge_pages.moved
+
     def close(self) -> None:
         """Waits for the step in progress and lets go of weights, cache and threads."""
         with self._lock:
@@ -115,7 +131,7 @@ class Runner:
                 self._closed = True
                 self._programs.clear()
                 self.cache.close()
-                del self.graph, self._executor
+                del self.graph, self._executor, self._huge_pages
 
     def plan(self, tokens: int, rows: int) -> Plan:
         """What serves a step that begins a text with so many tokens and wants so many rows of logits."""
