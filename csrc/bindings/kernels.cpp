@@ -132,7 +132,7 @@ void init_kernels(nb::module_& m) {
     using namespace nb::literals;
     m.attr("CACHE_BLOCK") = kCacheBlock;
     m.def("quantized_row_bytes", &quantized_row::row_bytes, "k"_a, "planes"_a,
- "Bytes of a row of k quantised activations, their codes in so many planes.");
+          "Bytes of a row of k quantised activations, their codes in so many planes.");
     m.def(
         "targets", [] { return target_names(true); },
         "Names of the CPU targets that this processor can run, best first.");

@@ -37,14 +37,9 @@ inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(Laten
                                         {"k_format", FieldType::u32, offsetof(LatentAttention, k_format)},
                                         {"v_format", FieldType::u32, offsetof(LatentAttention, v_format)},
                                         {"scale", FieldType::f32, offsetof(LatentAttention, scale)}};
-inline constexpr OperandInfo operands[] = {{"q", Access::read},
-                                           {"q_rotated", Access::read},
-                                           {"cache", Access::read},
-                                           {"spans", Access::read},
-                                           {"block_table", Access::read},
-                                           {"k_up", Access::read},
-                                           {"v_up", Access::read},
-                                           {"out", Access::write}};
+inline constexpr OperandInfo operands[] = {
+    {"q", Access::read},           {"q_rotated", Access::read}, {"cache", Access::read}, {"spans", Access::read},
+    {"block_table", Access::read}, {"k_up", Access::read},      {"v_up", Access::read},  {"out", Access::write}};
 inline constexpr OpSignature signature{"latent_attention", sizeof(LatentAttention), fields, operands};
 #endif
 
