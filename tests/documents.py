@@ -182,6 +182,7 @@ def shader_map_text() -> str:
     out += ["", "| family | model | dispatches per layer, decoding | in all | bytes per token | kernels |"]
     out += ["|---|---|---:|---:|---:|---|", *sorted(rows), "", "## Kernel → architectures", ""]
     out += ["| kernel | Linux | NVIDIA GPU | Mac | families |", "|---|---|---|---|---|"]
+    users["sample"] = sorted({family for _, family, _ in plans()})  # plans that draw tokens are not among the maps
     for kernel in sorted(users.keys() | existing):
         linux, cuda = ("yes" if mark in marks.get(kernel, "") else "no" for mark in "LC")
         name = kernel if kernel in existing else f"{kernel}\\*"
