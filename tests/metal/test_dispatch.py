@@ -205,7 +205,7 @@ def test_real_models_write_what_the_cpu_writes(metal_process: MetalProcess, pack
     assert metal_process.run(steps.greedy, path, [prompt], 8) == [expected]
 
 
-@pytest.mark.parametrize("variant", FAMILIES + SPECIAL)
+@pytest.mark.parametrize("variant", [*FAMILIES, *SPECIAL, "gpt_oss", "deepseek_v32"])
 @pytest.mark.parametrize("tokens", [1, 7, 40])
 def test_every_op_agrees(metal_process: MetalProcess, tiny_model: TinyModel, variant: str, tokens: int) -> None:
     assert metal_process.run(steps.divergence, tiny_model(variant), prompt(variant, tokens)) is None
