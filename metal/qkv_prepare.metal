@@ -16,6 +16,7 @@ constant uint fc_pairing [[function_constant(qkv_prepare::fc_pairing)]];
 constant bool fc_has_q_norm [[function_constant(qkv_prepare::fc_has_q_norm)]];
 constant bool fc_has_k_norm [[function_constant(qkv_prepare::fc_has_k_norm)]];
 constant bool fc_has_v_norm [[function_constant(qkv_prepare::fc_has_v_norm)]];
+constant float fc_limit [[function_constant(qkv_prepare::fc_limit)]];
 
 // One head of a row and how its values are normalised.
 struct Head {
@@ -26,21 +27,30 @@ struct Head {
     device const float* weight;  // null: 1
 };
 
+static float limited(thread const Head& head, uint i) {
+    // Comparisons, unlike min and max, pass NaN on.
+    const float x = head.x[i];
+    if (fc_limit == 0) return x;
+    return x > fc_limit ? fc_limit : x < -fc_limit ? -fc_limit : x;
+}
+
 static float sum_of_squares(thread const Head& head, uint lane) {
     float sum = 0;
     for (uint i = lane; i < head.width - head.n_pairs; i += kSimdWidth) {
         if (i < head.n_pairs) {
             const RopePair pair = rope_pair(fc_pairing, i, head.n_pairs);
-            sum += head.x[pair.first] * head.x[pair.first] + head.x[pair.second] * head.x[pair.second];
+            const float a = limited(head, pair.first), b = limited(head, pair.second);
+            sum += a * a + b * b;
         } else {
-            sum += head.x[head.n_pairs + i] * head.x[head.n_pairs + i];
+            const float a = limited(head, head.n_pairs + i);
+            sum += a * a;
         }
     }
     return simd_sum(sum);
 }
 
 static float normalised(thread const Head& head, uint i, float factor, float weight_offset) {
-    return head.x[i] * factor * (head.weight != nullptr ? weight_offset + head.weight[i] : 1.0f);
+    return limited(head, i) * factor * (head.weight != nullptr ? weight_offset + head.weight[i] : 1.0f);
 }
 
 // Normalises and rotates a head; value i goes to out[i * stride].
@@ -93,7 +103,7 @@ kernel void prepare_head(device float* q [[buffer(qkv_prepare::q)]],
         device float* x = q + (ulong(row) * heads + group.x) * head_dim;
         Head head = {x, head_dim, n_pairs, fc_has_q_norm, nullptr};
         if (has_q_weight) head.weight = q_weight;
-        if (fc_has_q_norm || has_table) prepare(head, cosines, params, lane, x, 1);
+        if (fc_has_q_norm || has_table || fc_limit > 0) prepare(head, cosines, params, lane, x, 1);
         return;
     }
     if (slots[row] < 0) return;

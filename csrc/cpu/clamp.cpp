@@ -2,7 +2,7 @@
 #include "../params/clamp.h"
 
 #include "elementwise.h"
-#include "simd/simd.h"
+#include "limit_values.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
 
@@ -17,11 +17,7 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
     const float* x = args.operand<const float>(clamp::x);
     float* out = args.operand<float>(clamp::out);
     const auto [first, last] = block_values(begin, end, value_count(args, params.width));
-    const simd::f32x16 high = simd::set1(params.limit), low = simd::set1(-params.limit);
-    for (size_t i = first; i < last; i += 16) {
-        const size_t n = last - i < 16 ? last - i : 16;
-        simd::store_partial(out + i, max(low, min(high, simd::load_partial(x + i, n))), n);  // passes NaN on
-    }
+    limit_values(x + first, last - first, params.limit, out + first);
 }
 
 constexpr Kernel kKernels[] = {{"clamp", &clamp::signature, items, nullptr, run}};

@@ -1,10 +1,12 @@
-// qkv_prepare: per-head norms of q, k and v, rotation of q and k, and kv_append, with the very functions of those
-// kernels. A work item is one head of one row: first the query heads, row by row; then the KV heads, each with its key
-// and its value, through the rows of a head first: consecutive rows write to the same lines of the transposed keys.
+// qkv_prepare: limits, per-head norms of q, k and v, rotation of q and k, and kv_append, with the very functions of
+// those kernels. A work item is one head of one row: first the query heads, row by row; then the KV heads, each with
+// its key and its value, through the rows of a head first: consecutive rows write to the same lines of the transposed
+// keys.
 #include "../params/qkv_prepare.h"
 
 #include "cache_layer.h"
 #include "kernel.h"
+#include "limit_values.h"
 #include "rms_norm_row.h"
 #include "rope_head.h"
 
@@ -23,6 +25,7 @@ class Prepare {
     void query(uint32_t row_head) const {
         float* q = args_.operand<float>(qkv_prepare::q) + size_t{row_head} * params_.head_dim;
         const float* weight = args_.operand<const float>(qkv_prepare::q_weight);
+        limit(q, params_.head_dim, q);
         rotate(norm(q, params_.has_q_norm != 0, weight, params_.head_dim, q), row_head / params_.heads, q);
     }
 
@@ -34,14 +37,21 @@ class Prepare {
         const float* k = args_.operand<const float>(qkv_prepare::k) + row_head * params_.head_dim;
         const float* v = args_.operand<const float>(qkv_prepare::v) + row_head * params_.v_head_dim;
         const float* weight = args_.operand<const float>(qkv_prepare::k_weight);
+        k = limit(k, params_.head_dim, buffer);
         k = rotate(norm(k, params_.has_k_norm != 0, weight, params_.head_dim, buffer), row, buffer);
         cache.append_key(slots_[row], kv_head, k);
+        v = limit(v, params_.v_head_dim, buffer);
         v = norm(v, params_.has_v_norm != 0, nullptr, params_.v_head_dim, buffer);
         cache.append_value(slots_[row], kv_head, v);
     }
 
   private:
-    // Both return where the result is: x itself where nothing had to be done.
+    // These return where the result is: x itself where nothing had to be done.
+    const float* limit(const float* x, uint32_t width, float* out) const {
+        if (params_.limit == 0) return x;
+        limit_values(x, width, params_.limit, out);
+        return out;
+    }
     const float* norm(const float* x, bool has_norm, const float* weight, uint32_t width, float* out) const {
         if (!has_norm) return x;
         rms_norm_row(x, weight, width, params_.eps, params_.weight_offset, out);

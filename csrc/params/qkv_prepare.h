@@ -1,7 +1,7 @@
-// qkv_prepare: between the q, k, v projections and attention, in one launch per layer: per-head RMS norms of q, k
-// and v (each where has_*_norm is set; an absent weight means 1), rotation of q and k (where a table is given), and
-// kv_append of the results. q: f32 [rows, heads * head_dim], normed and rotated in place; the others as in rms_norm.h,
-// rope.h and kv_append.h.
+// qkv_prepare: between the q, k, v projections and attention, in one launch per layer: q, k and v limited to [-limit,
+// limit] (where limit > 0), per-head RMS norms of q, k and v (each where has_*_norm is set; an absent weight means 1),
+// rotation of q and k (where a table is given), and kv_append of the results. q: f32 [rows, heads * head_dim], changed
+// in place; the others as in rms_norm.h, rope.h and kv_append.h.
 #pragma once
 #include "kv_cache.h"
 #include "metal_dispatch.h"
@@ -21,12 +21,22 @@ struct QkvPrepare {
     uint32_t has_v_norm;
     float eps;
     float weight_offset;
+    float limit;
 };
 
 namespace qkv_prepare {
 
 enum Operand { q, k, v, q_weight, k_weight, table, slots, cache };
-enum Constant { has_q_weight, has_k_weight, has_table, fc_pairing, fc_has_q_norm, fc_has_k_norm, fc_has_v_norm };
+enum Constant {
+    has_q_weight,
+    has_k_weight,
+    has_table,
+    fc_pairing,
+    fc_has_q_norm,
+    fc_has_k_norm,
+    fc_has_v_norm,
+    fc_limit
+};
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(QkvPrepare, heads)},
@@ -39,7 +49,8 @@ inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(QkvPr
                                         {"has_k_norm", FieldType::u32, offsetof(QkvPrepare, has_k_norm)},
                                         {"has_v_norm", FieldType::u32, offsetof(QkvPrepare, has_v_norm)},
                                         {"eps", FieldType::f32, offsetof(QkvPrepare, eps)},
-                                        {"weight_offset", FieldType::f32, offsetof(QkvPrepare, weight_offset)}};
+                                        {"weight_offset", FieldType::f32, offsetof(QkvPrepare, weight_offset)},
+                                        {"limit", FieldType::f32, offsetof(QkvPrepare, limit)}};
 inline constexpr OperandInfo operands[] = {{"q", Access::read_write},
                                            {"k", Access::read},
                                            {"v", Access::read},

@@ -1,4 +1,4 @@
-"""qkv_prepare must equal rms_norm, rope and kv_append in sequence, which have tests of their own, to the bit."""
+"""qkv_prepare must equal clamp, rms_norm, rope and kv_append in sequence, which have tests of their own, to the bit."""
 
 from dataclasses import dataclass
 
@@ -21,11 +21,15 @@ class Case:
     n_pairs: int = 0
     pairing: int = 0
     weights: bool = True
+    limit: float = 0.0
 
     def __str__(self) -> str:
         rope = f"-rope{self.n_pairs}{'ha'[self.pairing]}" if self.n_pairs else ""
         norms = f"-norm-{self.norms}{'' if self.weights else '-unweighted'}" if self.norms else ""
-        return f"{self.heads}/{self.kv_heads}x{self.head_dim}x{self.v_head_dim}-{len(self.slots)}rows{norms}{rope}"
+        limit = f"-limit{self.limit:g}" if self.limit else ""
+        return (
+            f"{self.heads}/{self.kv_heads}x{self.head_dim}x{self.v_head_dim}-{len(self.slots)}rows{norms}{rope}{limit}"
+        )
 
 
 CASES = [
@@ -35,6 +39,8 @@ CASES = [
     Case(2, 1, 16, 16, (1, 2), "qk", 8, weights=False),
     Case(2, 1, 24, 8, (1, 2), "k"),
     Case(2, 1, 8, 8, (9,)),
+    Case(2, 1, 24, 40, (1, -1, 70), limit=0.5),
+    Case(4, 2, 40, 24, (5, 6), "qkv", 10, limit=0.7),
 ]
 
 
@@ -77,10 +83,17 @@ def test_qkv_prepare(runner: Runner, case: Case, dtype: type) -> None:
             **rope_params,
             **cache_params,
             "heads": case.heads,
+            "limit": case.limit,
         },
         rows,
         {},
     )
+
+    def limited(x: np.ndarray) -> np.ndarray:
+        if case.limit == 0:
+            return x
+        params = {"width": x[0].size, "limit": case.limit}
+        return np.asarray(runner.run("clamp", {"x": x}, params, rows, x.shape))
 
     def norm(x: np.ndarray, name: str, weight: np.ndarray | None) -> np.ndarray:
         if name not in case.norms:
@@ -94,8 +107,8 @@ def test_qkv_prepare(runner: Runner, case: Case, dtype: type) -> None:
         params = {"heads": x.shape[1], **rope_params}
         return np.asarray(runner.run("rope", {"x": x, "table": table}, params, rows, x.shape))
 
-    expected_k, expected_v = rope(norm(k, "k", k_weight)), norm(v, "v", None)
+    expected_k, expected_v = rope(norm(limited(k), "k", k_weight)), norm(limited(v), "v", None)
     operands = {"k": expected_k, "v": expected_v, "slots": slots, "cache": pool}
     expected_cache = runner.run(f"kv_append_{suffix}", operands, cache_params, rows, {})
-    np.testing.assert_array_equal(out["q"], rope(norm(q, "q", q_weight)))
+    np.testing.assert_array_equal(out["q"], rope(norm(limited(q), "q", q_weight)))
     np.testing.assert_array_equal(out["cache"], expected_cache)

@@ -27,11 +27,15 @@ class Case:
     n_pairs: int = 0
     pairing: str = "half"
     weights: bool = True
+    limit: float = 0.0
 
     def __str__(self) -> str:
         rope = f"-rope{self.n_pairs}{self.pairing}" if self.n_pairs else ""
         norms = f"-norm-{self.norms}{'' if self.weights else '-unweighted'}" if self.norms else ""
-        return f"{self.heads}/{self.kv_heads}x{self.head_dim}x{self.v_head_dim}-{len(self.slots)}rows{norms}{rope}"
+        limit = f"-limit{self.limit:g}" if self.limit else ""
+        return (
+            f"{self.heads}/{self.kv_heads}x{self.head_dim}x{self.v_head_dim}-{len(self.slots)}rows{norms}{rope}{limit}"
+        )
 
 
 CASES = [
@@ -42,6 +46,8 @@ CASES = [
     Case(2, 1, 24, 8, (1, 2), "k"),
     Case(2, 1, 8, 8, (9,)),
     Case(3, 1, 100, 70, (9, 8), "v", 7),
+    Case(2, 1, 24, 40, (1, -1, 70), limit=0.5),
+    Case(4, 2, 40, 24, (5, 6), "qkv", 10, limit=0.7),
 ]
 
 
@@ -80,11 +86,14 @@ def test_qkv_prepare(runner: MetalRunner, case: Case, dtype: type) -> None:
         **{f"has_{name}_norm": name in case.norms for name in "qkv"},
         "eps": EPS,
         "weight_offset": offset,
+        "limit": case.limit,
     }
     out = runner.run(f"qkv_prepare_f{8 * np.dtype(dtype).itemsize}", operands, params, rows, {})
 
     def prepared(name: str) -> np.ndarray:
         result = x[name].astype(np.float64)
+        if case.limit:
+            result = result.clip(-case.limit, case.limit)
         if name in case.norms:
             result /= np.sqrt((result**2).mean(-1, keepdims=True) + EPS)
             result *= offset + weights[name].astype(np.float64) if name in weights else 1.0

@@ -100,7 +100,7 @@ def residual_in_linear(ops: Ops) -> Ops:
 
 
 def qkv_prepare(ops: Ops) -> Ops:
-    """Head norms and rotations between the projections and the cache, and the append itself, become one launch."""
+    """Limits, head norms and rotations from the projections to the cache, and the append itself, become one launch."""
     users, producers = users_of(ops), {op.out: op for op in ops if op.out}
     rewritten: dict[Op, Op] = {}
     removed: set[Op] = set()
@@ -128,16 +128,17 @@ def qkv_prepare(ops: Ops) -> Ops:
         assert isinstance(cache, CacheLayer)
         if cache.kind != "keys_values":
             continue
-        q, q_ops = chain(value_of(attention, "q"), ("rope", "rms_norm"), cache.head_dim)
-        k, k_ops = chain(value_of(append, "k"), ("rope", "rms_norm"), cache.head_dim)
-        v, v_ops = chain(value_of(append, "v"), ("rms_norm",), cache.v_head_dim)
+        q, q_ops = chain(value_of(attention, "q"), ("rope", "rms_norm", "clamp"), cache.head_dim)
+        k, k_ops = chain(value_of(append, "k"), ("rope", "rms_norm", "clamp"), cache.head_dim)
+        v, v_ops = chain(value_of(append, "v"), ("rms_norm", "clamp"), cache.v_head_dim)
         norms = {
             name: found["rms_norm"] for name, found in (("q", q_ops), ("k", k_ops), ("v", v_ops)) if "rms_norm" in found
         }
         settings = {(op.attributes["eps"], op.attributes["weight_offset"]) for op in norms.values()}
         ropes = [found["rope"] for found in (q_ops, k_ops) if "rope" in found]
         same_rope = len(ropes) != 1 and len({(r.operands["table"], r.attributes["pairing"]) for r in ropes}) <= 1
-        if len(settings) > 1 or not same_rope or len(users[q]) != 1:
+        limits = {found["clamp"].attributes["limit"] if "clamp" in found else 0.0 for found in (q_ops, k_ops, v_ops)}
+        if len(settings) > 1 or len(limits) > 1 or not same_rope or len(users[q]) != 1:
             continue
         eps, weight_offset = settings.pop() if settings else (0.0, 0.0)
         operands: dict[str, Operand] = {**append.operands, "q": q, "k": k, "v": v}
@@ -151,6 +152,7 @@ def qkv_prepare(ops: Ops) -> Ops:
             "pairing": ropes[0].attributes["pairing"] if ropes else "half",
             "eps": eps,
             "weight_offset": weight_offset,
+            "limit": limits.pop(),
             **{f"has_{name}_norm": int(name in norms) for name in "qkv"},
         }
         removed |= {*q_ops.values(), *k_ops.values(), *v_ops.values()}
