@@ -87,7 +87,7 @@ def peak():
 import ferrule
 import ferrule.model
 before = peak()
-model = ferrule.load(sys.argv[1], threads=2)
+model = ferrule.load(sys.argv[1], threads=2, huge_pages=sys.argv[2] == "True")
 model.runner
 loaded = peak()
 model.logits([1, 2, 3])
@@ -96,10 +96,11 @@ print(model.info()["weight_bytes"], loaded - before, peak() - before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's record of the most memory used")
-def test_loading_and_running_never_holds_the_model_twice() -> None:
-    """The most memory at any time: almost nothing to load, the mapped weights to run."""
-    command = [sys.executable, "-c", PEAKS, str(SMOLLM2.path(progress=False))]
+@pytest.mark.parametrize("huge_pages", [False, True])
+def test_loading_and_running_never_holds_the_model_twice(huge_pages: bool) -> None:
+    """The most memory at any time: almost nothing to load, until weights move into huge pages; once them to run."""
+    command = [sys.executable, "-c", PEAKS, str(SMOLLM2.path(progress=False)), str(huge_pages)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     weights, load, run = map(int, result.stdout.split())
-    assert load < 0.5 * weights
+    assert load < (1.5 if huge_pages else 0.5) * weights
     assert run < 1.5 * weights
