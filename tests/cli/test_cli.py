@@ -206,7 +206,12 @@ def test_errors_are_a_line_on_stderr(ferrule: Callable[..., Result], case: str) 
 
 def test_text_appears_as_it_is_written_and_an_interrupt_ends_it() -> None:
     command = [*COMMAND, "run", "Once upon a time", "-n", "4000", "--ignore-eos"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+
+    def heed_interrupts() -> None:  # which a shell's background jobs ignore, and pass that on
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, preexec_fn=heed_interrupts) as process:
         assert process.stdout is not None
         first = os.read(process.stdout.fileno(), 1000)
         later = os.read(process.stdout.fileno(), 1000)
