@@ -11,9 +11,9 @@ from .. import _core
 from ..errors import MemoryBudgetError
 from ..formats import FORMATS
 from ..graph import CacheLayer, Experts, Graph, StateLayer
+from ..lowering.layout import CACHE_BYTES
 
 BLOCK = _core.CACHE_BLOCK  # positions in a block (csrc/params/kv_cache.h)
-ELEMENT_BYTES = {"f32": 4, "f16": 2}
 STATE_SLOTS = 64  # sequences that may have a state at once
 ALIGNMENT = 64  # of a layer's memory (csrc/plan/plan.h)
 
@@ -96,7 +96,7 @@ class KVCache:
 
 def block_bytes(layer: CacheLayer, dtype: str) -> int:
     """Bytes of one block of one layer."""
-    return BLOCK * layer.kv_heads * (layer.head_dim + layer.v_head_dim) * ELEMENT_BYTES[dtype]
+    return BLOCK * layer.kv_heads * (layer.head_dim + layer.v_head_dim) * CACHE_BYTES[dtype]
 
 
 def position_bytes(layers: Iterable[CacheLayer], dtype: str) -> int:
@@ -114,7 +114,7 @@ def expanded_bytes(graph: Graph, dtype: str) -> int | None:
         assert isinstance(v_up, Experts)
         assert isinstance(cache, CacheLayer)
         kept[cache] = op.attributes["heads"] * (k_up.shape[2] + cache.head_dim + v_up.shape[1])
-    return sum(kept.values()) * ELEMENT_BYTES[dtype] if latent else None
+    return sum(kept.values()) * CACHE_BYTES[dtype] if latent else None
 
 
 def state_bytes(state: StateLayer) -> int:

@@ -12,7 +12,8 @@ from ..lowering.targets import Target
 from .runner import pack_params
 
 _READ_BYTES = 512 << 20  # more than caches hold
-_PRODUCTS = 1 << 20
+_ROW_BYTES = 1 << 20
+_PRODUCTS = 1 << 20  # of a row
 _ROUNDS = 5
 
 
@@ -29,20 +30,12 @@ def measure(target: Target, threads: int) -> Limits:
     """The best of a few rounds of `limit_*` (`csrc/params/limit.h`) on a CPU target."""
     allocated = np.ones(_READ_BYTES + 64, np.uint8)
     memory = allocated[-allocated.ctypes.data % 64 :][:_READ_BYTES]
-    width = 1 << 20
+    operands = [("input", 0, 0, 0), ("output", 0, 0, 0)]
 
     def per_second(kernel: str, rows: int, width: int, amount: float) -> float:
         program = _core.Program(
             _core.Executor(target.name, threads),
-            [
-                (
-                    kernel,
-                    [("input", 0, 0, 0), ("output", 0, 0, 0)],
-                    pack_params("limit", {"width": width}),
-                    "tokens",
-                    True,
-                )
-            ],
+            [(kernel, operands, pack_params("limit", {"width": width}), "tokens", True)],
             [],
             _core.Cache(0),
             0,
@@ -60,7 +53,7 @@ def measure(target: Target, threads: int) -> Limits:
 
     work = 16 * threads
     return Limits(
-        read=per_second("limit_read", _READ_BYTES // width, width, _READ_BYTES),
+        read=per_second("limit_read", _READ_BYTES // _ROW_BYTES, _ROW_BYTES, _READ_BYTES),
         int8=per_second("limit_int8", work, _PRODUCTS, work * _PRODUCTS * 128.0),
         f32=per_second("limit_f32", work, _PRODUCTS, work * _PRODUCTS * 32.0),
     )

@@ -21,7 +21,7 @@ from ..lowering.targets import MANY_ROWS, Target
 from .devices import Executor, executor, mapped_files
 from .kv_cache import KVCache
 from .sampling import DRAW
-from .step_inputs import Chunk, step_inputs
+from .step_inputs import Chunk, StepInputs, step_inputs
 
 # Rows of a sequence above which it pays to expand keys and values from latents: for a position of the context, that
 # costs as much as so many rows save. In DeepSeek V2 and V3 it takes 131,072 products of each head, and a row saves 768
@@ -73,12 +73,7 @@ class Runner:
         Raises FerruleError after `close`, MemoryBudgetError when the cache is full, DeviceError when the GPU fails.
         """
         with self._lock:
-            self._check_open()
-            for chunk in chunks:
-                self.cache.grow(chunk.sequence, chunk.sequence.length + len(chunk.tokens))
-            step = step_inputs(chunks)
-            sizes = [(chunk.sequence.length + len(chunk.tokens), len(chunk.tokens)) for chunk in chunks]
-            plan, program = self._compiled(step.tokens, step.rows, self._expands(sizes))
+            step, plan, program = self._prepare(chunks)
             if out is None:
                 out = np.empty((step.rows, self.vocabulary), np.float32)
             arrays = [step.arrays[i.name] for i in plan.inputs]
@@ -105,11 +100,7 @@ class Runner:
         drawn there. Steps run in the order of their starts. Raises as `forward` does.
         """
         with self._lock:
-            self._check_open()
-            self.cache.grow(chunk.sequence, chunk.sequence.length + len(chunk.tokens))
-            step = step_inputs([chunk])
-            expand = self._expands([(chunk.sequence.length + len(chunk.tokens), len(chunk.tokens))])
-            plan, program = self._compiled(step.tokens, step.rows, expand, draw=True)
+            step, plan, program = self._prepare([chunk], draw=True)
             step.arrays["draws"] = np.array([draw], DRAW).view(np.uint32)
             if previous is not None:
                 step.arrays["tokens"] = np.empty(0, np.int32)
@@ -138,9 +129,15 @@ class Runner:
         with self._lock:
             return self._compiled(tokens, rows, self._expands([(tokens, tokens)]))[0]
 
-    def _check_open(self) -> None:
+    def _prepare(self, chunks: Seq[Chunk], *, draw: bool = False) -> tuple[StepInputs, Plan, _core.Program]:
+        """Makes room for the chunks in the cache; what their step reads and what serves it."""
         if self._closed:
             raise FerruleError("the model is closed", hint="Load it again")
+        for chunk in chunks:
+            self.cache.grow(chunk.sequence, chunk.sequence.length + len(chunk.tokens))
+        step = step_inputs(chunks)
+        expand = self._expands([(chunk.sequence.length + len(chunk.tokens), len(chunk.tokens)) for chunk in chunks])
+        return step, *self._compiled(step.tokens, step.rows, expand, draw=draw)
 
     def _expands(self, sizes: Seq[tuple[int, int]]) -> bool:
         """Whether the step has less work with keys and values expanded from latents than with latents alone.
@@ -155,8 +152,16 @@ class Runner:
         token_class, logits = self.target.row_class(tokens), self.target.row_class(rows)
         key = token_class, logits, expand, draw
         if key not in self._programs:
-            options: dict[str, Any] = {"kv_dtype": self.cache.dtype, "fuse": self._fuse, "sample": draw}
-            plan = lower(self.graph, self.target, token_class, logits=logits, expand=expand, **options)
+            plan = lower(
+                self.graph,
+                self.target,
+                token_class,
+                logits=logits,
+                expand=expand,
+                kv_dtype=self.cache.dtype,
+                fuse=self._fuse,
+                sample=draw,
+            )
             self._programs[key] = plan, compile_plan(plan, self._executor, self.cache)
         return self._programs[key]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..graph import ROWS, SEQUENCES, TOKENS, Experts, Graph, Input, Op, Operand, Value, Weight
+from ..graph import ROWS, SEQUENCES, TOKENS, Dim, Experts, Graph, Input, Op, Operand, Value, Weight
 from . import barriers, fusions, layout, metal
-from .choose import choose, row_classes
+from .choose import choose
 from .plan import Launch, Plan
 from .targets import RowClass, Target, cpu_target, metal_target
 
@@ -48,7 +48,7 @@ def lower(
         output = Value((ROWS, 1), "sample", "i32")
         operands: dict[str, Operand] = {"logits": graph.output, "draws": Input("draws", (ROWS, 4), "u32")}
         ops = [*ops, Op("sample", operands, {}, output, "sampling", None)]
-    classes = row_classes(row_class, logits)
+    classes: dict[Dim, RowClass] = {TOKENS: row_class, ROWS: logits}
     launches = [choose(op, target, row_classes=classes, kv_dtype=kv_dtype, allow_missing=allow_missing) for op in ops]
     barriers.assign(launches)
 

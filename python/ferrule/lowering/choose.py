@@ -1,26 +1,24 @@
 """The kernel table: which kernel serves an op, and the parameters it is given.
 
 A row is one op kind. Placeholders in a kernel's name are filled from the op: {format} of its matrix, {kv} type of the
-cache, {mat} "matvec" or "matmul" and {experts} by the row class; Metal has {absorbed} kernels of
-their own for attention over latents.
+cache, {mat} and {experts} by the row class, {absorbed} where Metal has kernels of its own for attention over latents.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from .. import _core
 from ..errors import UnsupportedOp
 from ..formats import FORMATS
-from ..graph import ROWS, CacheLayer, Experts, Op, StateLayer, Value, Weight
+from ..graph import CacheLayer, Dim, Experts, Op, StateLayer, Value, Weight
+from .fusions import value_of
 from .layout import planes
-from .metal import LIMITS
+from .metal import LIMITS, Params
 from .plan import Launch
 from .targets import RowClass, Target
 
-Params = Mapping[str, int | float]
 PAIRINGS = {"half": 0, "adjacent": 1}
 SCORINGS = {"softmax": 0, "sigmoid": 1, "sparsemixer": 2}  # csrc/params/route.h
 GROUP_SCORES = {"max": 0, "top2": 1}
@@ -45,21 +43,15 @@ def _elementwise(op: Op) -> Params:
 
 
 def _sample(op: Op) -> Params:
-    logits = op.operands["logits"]
-    assert isinstance(logits, Value)
-    return {"width": logits.width}
+    return {"width": value_of(op, "logits").width}
 
 
 def _root_mean_square(op: Op) -> Params:
-    x = op.operands["x"]
-    assert isinstance(x, Value)
-    return {"width": x.width}
+    return {"width": value_of(op, "x").width}
 
 
 def _take_columns(op: Op) -> Params:
-    x = op.operands["x"]
-    assert isinstance(x, Value)
-    return {"width": x.width, "begin": op.attributes["begin"], "count": _out(op).width}
+    return {"width": value_of(op, "x").width, "begin": op.attributes["begin"], "count": _out(op).width}
 
 
 def _rms_norm(op: Op) -> Params:
@@ -110,15 +102,13 @@ def _ssm_scan(op: Op) -> Params:
 
 
 def _gated_delta_rule(op: Op) -> Params:
-    (heads, k_dim, v_dim), k, dt = _state(op).shape, op.operands["k"], op.operands["dt"]
-    assert isinstance(k, Value)
-    assert isinstance(dt, Value)
+    heads, k_dim, v_dim = _state(op).shape
     return {
         "heads": heads,
-        "k_heads": k.width // k_dim,
+        "k_heads": value_of(op, "k").width // k_dim,
         "k_dim": k_dim,
         "v_dim": v_dim,
-        "decays": dt.width // heads,
+        "decays": value_of(op, "dt").width // heads,
         "tiled": op.attributes["tiled"],
     }
 
@@ -129,29 +119,26 @@ def _multiply(op: Op) -> Params:
 
 
 def _route(op: Op) -> Params:
-    logits, attributes = op.operands["logits"], op.attributes
-    assert isinstance(logits, Value)
+    attributes = op.attributes
     return {
         **attributes,
-        "experts": logits.width,
+        "experts": value_of(op, "logits").width,
         "scoring": SCORINGS[attributes["scoring"]],
         "group_score": GROUP_SCORES[attributes["group_score"]],
     }
 
 
 def _expert_linear(op: Op) -> Params:
-    x, weight, slots = op.operands["x"], op.operands["weight"], op.attributes["k"]
-    assert isinstance(x, Value)
+    x, weight = value_of(op, "x"), op.operands["weight"]
     assert isinstance(weight, Experts)
     experts, n, k = weight.shape
-    weighted = op.attributes["weighted"]
     return {
         "k": k,
         "n": n,
         "experts": experts,
-        "slots": slots,
+        "slots": op.attributes["k"],
         "x_slots": x.width // k,
-        "weighted": weighted,
+        "weighted": op.attributes["weighted"],
         "planes": planes(x),
     }
 
@@ -161,9 +148,8 @@ def _expert_sum(op: Op) -> Params:
 
 
 def _linear(op: Op) -> Params:
-    (n, k), x = _weight(op, "weight").shape, op.operands["x"]
-    assert isinstance(x, Value)
-    return {"k": k, "n": n, "scale": 1.0, "planes": planes(x)}
+    n, k = _weight(op, "weight").shape
+    return {"k": k, "n": n, "scale": 1.0, "planes": planes(value_of(op, "x"))}
 
 
 def _linears(op: Op) -> Params:
@@ -185,9 +171,8 @@ def _embedding(op: Op) -> Params:
 
 
 def _rope(op: Op) -> Params:
-    table = op.operands["table"]
-    assert isinstance(table, Value)
-    return {**op.attributes, "n_pairs": table.width // 2, "pairing": PAIRINGS[op.attributes["pairing"]]}
+    n_pairs = value_of(op, "table").width // 2
+    return {**op.attributes, "n_pairs": n_pairs, "pairing": PAIRINGS[op.attributes["pairing"]]}
 
 
 def _cache(op: Op) -> Params:
@@ -271,9 +256,9 @@ EXPERT_KERNELS: Mapping[str, Mapping[RowClass, str]] = {
 
 
 def choose(
-    op: Op, target: Target, *, row_classes: Mapping[Any, RowClass], kv_dtype: str, allow_missing: bool = False
+    op: Op, target: Target, *, row_classes: Mapping[Dim, RowClass], kv_dtype: str, allow_missing: bool = False
 ) -> Launch:
-    """The launch that serves `op`.
+    """The launch that serves `op`, whose row class is that of its symbolic number of rows.
 
     Raises UnsupportedOp naming op, layer and kernel where the target has none, unless `allow_missing`, or where it has
     one that cannot take the op's shape.
@@ -309,11 +294,6 @@ def missing(target: Target, kernel: str, signature: str, params: Params) -> str 
     return f"kernel {kernel} of target {target.name} needs {needs}" if needs else None
 
 
-def row_classes(tokens: RowClass, rows: RowClass) -> dict[Any, RowClass]:
-    """Row class by symbolic dimension."""
-    return {"tokens": tokens, ROWS: rows}
-
-
 def _out(op: Op) -> Value:
     assert op.out is not None
     return op.out
@@ -331,5 +311,5 @@ def _state(op: Op) -> StateLayer:
     return state
 
 
-def _value_rows(op: Op) -> Any:
+def _value_rows(op: Op) -> Dim:
     return next(operand for operand in op.operands.values() if isinstance(operand, Value)).shape[0]

@@ -9,6 +9,7 @@ from ..graph import Value
 from .plan import Launch
 
 ALIGNMENT = 64
+CACHE_BYTES = {"f32": 4, "f16": 2}  # of a value in the cache, by its type
 
 
 def planes(value: Value) -> int:

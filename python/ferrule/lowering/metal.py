@@ -15,8 +15,6 @@ _BLOCK = 64  # positions; a part has at least one block
 _TILE_ROWS = 32  # slots of a tile, see csrc/params/product_tile.h
 
 Params = Mapping[str, int | float]
-
-
 _MATRICES = ("", "_b", "_c")  # suffixes of the operands of `linears`
 
 
@@ -85,8 +83,11 @@ def residual_norm(ops: Ops) -> Ops:
 
 # The last two make ops with several results.
 FUSIONS: tuple[Callable[[Ops], Ops], ...] = (
-    *(residual_in_linear, qkv_prepare, gated_linears),
-    *(residual_norm, linears_side_by_side),
+    residual_in_linear,
+    qkv_prepare,
+    gated_linears,
+    residual_norm,
+    linears_side_by_side,
 )
 
 
@@ -132,8 +133,8 @@ def split_attention(ops: Ops) -> Ops:
             continue
         assert isinstance(cache, CacheLayer)
         assert op.out is not None
-        operands = {name: operand for name, operand in op.operands.items() if name != "sinks"}
-        sinks = {name: operand for name, operand in op.operands.items() if name == "sinks"}
+        operands = dict(op.operands)
+        sinks = {"sinks": operands.pop("sinks")} if "sinks" in operands else {}
         sizes = {"heads": op.attributes["heads"], "splits": _splits(op)}
         partials = Value(
             (op.out.shape[0], sizes["heads"] * sizes["splits"] * (cache.v_head_dim + 2)), "attention_split"
@@ -154,20 +155,14 @@ def order_experts(ops: Ops) -> Ops:
         if op.kind != "expert_linear":
             out.append(op)
             continue
-        x, weight, routes, slots = (
-            op.operands["x"],
-            op.operands["weight"],
-            op.operands.get("routes"),
-            op.attributes["k"],
-        )
-        assert isinstance(x, Value)
+        routes, weight, slots = op.operands.get("routes"), op.operands["weight"], op.attributes["k"]
         assert isinstance(weight, Experts)
         experts = len(weight.matrices)
         if (routes, experts) not in orders:
             # Words for a step of MANY_ROWS: a slot's number, and three for a tile.
             words = MANY_ROWS * slots + 3 * (MANY_ROWS * slots // _TILE_ROWS + experts)
-            order = Value((x.shape[0], -(-words // MANY_ROWS)), "expert_order")
-            operands = {name: operand for name, operand in op.operands.items() if name == "routes"}
+            order = Value((value_of(op, "x").shape[0], -(-words // MANY_ROWS)), "expert_order")
+            operands = {} if routes is None else {"routes": routes}
             out.append(Op("expert_order", operands, {"experts": experts, "slots": slots}, order, op.stage, op.layer))
             orders[routes, experts] = order
         out.append(replace(op, operands={**op.operands, "order": orders[routes, experts]}))
