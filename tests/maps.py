@@ -106,9 +106,10 @@ def maps() -> Iterator[tuple[str, str]]:
 
 def write() -> None:
     """Replaces the committed maps by those of today."""
+    made = list(maps())  # before the old ones go, for it may fail
     for old in MAPS.glob("*.txt"):
         old.unlink()
-    for file, text in maps():
+    for file, text in made:
         (MAPS / file).write_text(text)
         sys.stdout.write(f"{file}\n")
 

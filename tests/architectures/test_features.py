@@ -167,6 +167,8 @@ FEATURES: list[tuple[str, str, Off, float]] = [
     ("learned positions", "gpt2", skip("add", "position embedding"), 26.0),
     ("learned positions", "opt", skip("add", "position embedding"), 12.0),
     ("pairs of neighbours", "gptj", Off("rope", set={"pairing": "half"}), 9.3),
+    ("pairs of neighbours", "codegen", Off("rope", set={"pairing": "half"}), 9.5),
+    ("partial rotation", "codegen", Off(config={"rotary_dim": 16}), 8.5),
     ("pairs of neighbours", "ernie4_5", Off("rope", set={"pairing": "half"}), 20.0),
     ("pairs of neighbours", "command_r", Off("rope", set={"pairing": "half"}), 5.8),
     ("pairs of neighbours", "glm4", Off("rope", set={"pairing": "half"}), 19.0),

@@ -19,7 +19,7 @@ HARMLESS = frozenset(
     task_specific_params use_return_dict mm_tokens_per_image boi_token_index eoi_token_index image_token_index
     boi_token_id eoi_token_id image_token_id video_token_id vision_start_token_id vision_end_token_id vision_token_id
     audio_token_id vision_config audio_config unsloth_version unsloth_fixed router_aux_loss_coef output_router_logits
-    attn_implementation language text_config_overrides mlp_only_layers_note
+    attn_implementation language text_config_overrides mlp_only_layers_note tokenizer_class
     """.split()
 )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..graph import Graph
+from collections.abc import Callable
+
+from ..graph import Graph, Value
 from . import blocks
 from .config import Config
 from .weights import Weights
@@ -11,9 +13,17 @@ MODEL_TYPES = ("gptj",)
 ARCHITECTURES = ("GPTJForCausalLM",)
 IGNORED_TENSORS = (r"attn\.(masked_)?bias$", r"attn\.embed_positions$")
 
+Project = Callable[[Graph, Value, Weights, blocks.Heads], tuple[Value, Value, Value]]
+"""Makes queries, keys and values of an input, with the weights of an attention."""
+
 
 def build(g: Graph, c: Config, w: Weights) -> None:
     """Records the forward pass."""
+    build_gptj(g, c, w, project=blocks.project_qkv)
+
+
+def build_gptj(g: Graph, c: Config, w: Weights, *, project: Project) -> None:
+    """GPT-J with queries, keys and values by `project`."""
     hidden, n_heads = c.integer("n_embd"), c.integer("n_head")
     heads = blocks.Heads(n_heads, n_heads, hidden // n_heads)
     ffn, vocabulary = c.integer("n_inner", 4 * hidden), c.integer("vocab_size")
@@ -28,9 +38,13 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     x = g.embedding(embedding)
     for i in range(c.integer("n_layer")):
         layer = w.at(f"transformer.h.{i}")
+        attention = layer.at("attn")
         with g.layer(i):
             h = norm(g, x, layer, "ln_1", stage="attention norm")
-            mixed = blocks.self_attention(g, h, layer.at("attn"), heads, rotation=rotation, output="out_proj")
+            qkv = project(g, h, attention, heads)
+            mixed = blocks.attend(g, *qkv, heads, scale=heads.dim**-0.5, rotation=rotation)
+            with g.stage("attention output"):
+                mixed = blocks.linear(g, mixed, attention, "out_proj", hidden)
             x = blocks.residual(g, x, mixed, "attention residual")
             mixed = blocks.ffn(g, h, layer.at("mlp"), width=ffn, activation=activation, names=("fc_in", "fc_out"))
             x = blocks.residual(g, x, mixed, "ffn residual")

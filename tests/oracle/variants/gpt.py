@@ -228,6 +228,19 @@ variant(
 )
 variant("gptj", "gptj", "gpt2", vocab_size=VOCABULARY, n_positions=128, n_embd=64, n_layer=2, n_head=4, rotary_dim=8)
 variant(
+    "codegen",
+    "codegen",
+    "gpt2",
+    note="three heads in each of the four parts of the fused projection",
+    vocab_size=VOCABULARY,
+    n_positions=128,
+    n_embd=192,
+    n_layer=2,
+    n_head=12,
+    n_inner=320,
+    rotary_dim=8,
+)
+variant(
     "opt",
     "opt",
     "gpt2",
