@@ -122,9 +122,9 @@ struct StepMemory {
 // A step on its way.
 class BoundStep {
   public:
-    explicit BoundStep(std::unique_ptr<Step> step) : step_(std::move(step)) {}
+    explicit BoundStep(std::unique_ptr<metal::Step> step) : step_(std::move(step)) {}
 
-    const Step* get() const { return step_.get(); }
+    const metal::Step* get() const { return step_.get(); }
     void finish(const std::vector<WriteArray>& outputs) {
         const StepMemory memory({}, outputs);
         const nb::gil_scoped_release release;
@@ -132,7 +132,7 @@ class BoundStep {
     }
 
   private:
-    std::unique_ptr<Step> step_;
+    std::unique_ptr<metal::Step> step_;
 };
 
 // A program together with everything it points into.
@@ -170,7 +170,7 @@ class BoundProgram {
         if (program == nullptr) throw nb::value_error("this device only runs whole steps");
         const StepMemory memory(inputs, {});
         const nb::gil_scoped_release release;
-        const Step* before = previous != nullptr ? previous->get() : nullptr;
+        const metal::Step* before = previous != nullptr ? previous->get() : nullptr;
         return BoundStep(program->start({tokens, rows, sequences}, memory.inputs, output_bytes, before));
     }
 
@@ -245,7 +245,6 @@ void init_program(nb::module_& m) {
                               "The GPU, its kernels, and the mapped files whose weights it reads in place.\n\n"
                               "Raises DeviceError where there is no GPU that can be used.")
         .def(nb::init<const std::string&, std::vector<Bytes>>(), "library"_a, "files"_a.noconvert())
-        .def_prop_ro("device", [](const MetalExecutor& self) { return self.executor->device(); })
         .def_prop_ro("family", [](const MetalExecutor& self) { return self.executor->family(); });
     m.def("metal_backend", &metal_backend, "What Metal is in this build: \"none\", \"gpu\" or \"stand-in\".");
     nb::register_exception_translator(translate_device_failure, nullptr);

@@ -10,6 +10,15 @@
 
 namespace ferrule::metal {
 
+// A step that was started. Its end is waited for when it is destroyed.
+class Step {
+  public:
+    virtual ~Step() = default;
+
+    // Waits for the step's end and hands its results over. Throws DeviceFailure when the device failed.
+    virtual void finish(Outputs outputs) = 0;
+};
+
 class Program : public ferrule::Program {
   public:
     // Begins a step and returns while it runs; steps run one after another, in the order of their starts.
@@ -24,8 +33,6 @@ class Executor {
   public:
     virtual ~Executor() = default;
 
-    // The device, as the system calls it.
-    virtual std::string device() const = 0;
     // The newest GPU family that the device belongs to: "apple7", "apple8", ...
     virtual std::string family() const = 0;
 

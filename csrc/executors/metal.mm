@@ -1,68 +1,27 @@
-// How a step is run: its launches are encoded in order into a concurrent encoder, with a memory barrier exactly where
-// the plan has one. A decode step is one command buffer; long steps are cut into several, so that none occupies the GPU
-// for long. Memory is shared with the CPU: weights are read from the mapped file, the cache is the host's.
-#include "metal.h"
-
-#import <Foundation/Foundation.h>
-#import <Metal/Metal.h>
-
+// A GPU and where it finds what steps read. Memory is shared with the CPU: weights are read from the mapped file, the
+// cache is the host's.
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <map>
-#include <mutex>
-#include <set>
-#include <utility>
 
-#include "../params/metal_kernels.h"
-#include "../plan/validate.h"
 #include "device_failure.h"
-#include "retained.h"
+#include "metal_gpu.h"
+#include "metal_program.h"
 #include "views.h"
-
-#if defined(__MAC_OS_X_VERSION_MAX_ALLOWED) && __MAC_OS_X_VERSION_MAX_ALLOWED >= 150000
-#define FERRULE_RESIDENCY_SETS 1
-#endif
 
 namespace ferrule::metal {
 
 namespace {
 
-// Bytes of weights and cache times rows that a command buffer may work on: a few hundred milliseconds of an M1.
-constexpr uint64_t kWorkPerCommandBuffer = uint64_t{100} << 30;
-
 constexpr uint64_t kOffsetAlignment = 4;  // of offsets into buffers
-
-using Bytes = std::span<const std::byte>;
-
-struct Place {
-    id<MTLBuffer> buffer = nil;
-    uint64_t offset = 0;
-};
 
 uint64_t page_bytes() {
     return static_cast<uint64_t>(getpagesize());
 }
 
-std::string text(uint64_t number) {
-    return std::to_string(number);
-}
-
-std::string text(NSError* error) {
-    return error == nil ? "unknown error" : error.localizedDescription.UTF8String;
-}
-
 NSString* ns_string(const std::string& string) {
     return [NSString stringWithUTF8String:string.c_str()];
-}
-
-const MetalKernel& find_kernel(const std::string& name) {
-    for (const MetalKernel& kernel : metal_kernels()) {
-        if (kernel.name == name) return kernel;
-    }
-    throw std::invalid_argument("no Metal kernel is named " + name);
 }
 
 // A buffer over memory that begins at a page; the rest of its last page belongs to the same mapping.
@@ -73,16 +32,9 @@ Retained<id<MTLBuffer>> wrap(id<MTLDevice> device, const std::byte* data, uint64
                                                             options:MTLResourceStorageModeShared
                                                         deallocator:nil]);
     if (!buffer) {
-        throw DeviceFailure("the GPU cannot use " + text(bytes) + " bytes of " + what +
-                            " in one buffer; its limit is " + text(device.maxBufferLength));
+        throw DeviceFailure("the GPU cannot use " + std::to_string(bytes) + " bytes of " + what +
+                            " in one buffer; its limit is " + std::to_string(device.maxBufferLength));
     }
-    return buffer;
-}
-
-Retained<id<MTLBuffer>> allocate(id<MTLDevice> device, uint64_t bytes, const char* what) {
-    Retained<id<MTLBuffer>> buffer([device newBufferWithLength:round_up(bytes, page_bytes())
-                                                       options:MTLResourceStorageModeShared]);
-    if (!buffer) throw DeviceFailure("the GPU cannot allocate " + text(bytes) + " bytes for " + what);
     return buffer;
 }
 
@@ -90,7 +42,7 @@ std::string newest_family(id<MTLDevice> device) {
     constexpr NSInteger kOldest = 7, kNewest = 10;  // M1 ... M5
     for (NSInteger number = kNewest; number >= kOldest; --number) {
         const auto family = static_cast<MTLGPUFamily>(MTLGPUFamilyApple7 + number - kOldest);
-        if ([device supportsFamily:family]) return "apple" + text(static_cast<uint64_t>(number));
+        if ([device supportsFamily:family]) return "apple" + std::to_string(number);
     }
     throw DeviceFailure(std::string(device.name.UTF8String) + " is not an Apple GPU of family 7 (M1) or later");
 }
@@ -113,79 +65,18 @@ uint32_t constant_value(const std::string& name, const Launch& launch, const OpS
                         signature.op);
 }
 
-// Keeps buffers resident while it lives, where the system can (macOS 15).
-class Residency {
-  public:
-    Residency(id<MTLDevice> device, id<MTLCommandQueue> queue, std::span<const id<MTLBuffer>> buffers) : queue_(queue) {
-#if FERRULE_RESIDENCY_SETS
-        if (@available(macOS 15.0, *)) {
-            Retained<MTLResidencySetDescriptor*> descriptor([[MTLResidencySetDescriptor alloc] init]);
-            descriptor.get().initialCapacity = buffers.size();
-            NSError* error = nil;
-            const id<MTLResidencySet> set = [device newResidencySetWithDescriptor:descriptor.get() error:&error];
-            if (set == nil) throw DeviceFailure("no residency set: " + text(error));
-            set_ = Retained<id>(set);
-            for (const id<MTLBuffer> buffer : buffers) [set addAllocation:buffer];
-            [set commit];
-            [set requestResidency];
-            [queue addResidencySet:set];
-        }
-#endif
-    }
+}  // namespace
 
-    ~Residency() {
-#if FERRULE_RESIDENCY_SETS
-        if (@available(macOS 15.0, *)) {
-            const id<MTLResidencySet> set = set_.get();
-            if (set == nil) return;
-            [queue_ removeResidencySet:set];
-            [set endResidency];
-        }
-#endif
-    }
+std::string text(NSError* error) {
+    return error == nil ? "unknown error" : error.localizedDescription.UTF8String;
+}
 
-    Residency(const Residency&) = delete;
-    Residency& operator=(const Residency&) = delete;
-
-  private:
-    [[maybe_unused]] id<MTLCommandQueue> queue_;
-    Retained<id> set_;
-};
-
-struct Gpu final : Executor {
-    struct Mapping {
-        Bytes file;
-        uint64_t begin;  // of the view
-        Retained<id<MTLBuffer>> buffer;
-    };
-
-    std::mutex mutex;  // one bind or start of a step at a time
-    Retained<id<MTLDevice>> gpu;
-    Retained<id<MTLCommandQueue>> queue;
-    Retained<id<MTLLibrary>> library;
-    std::string name, newest;
-    std::vector<Bytes> files;
-    std::vector<Mapping> mappings;
-    std::vector<Retained<id<MTLBuffer>>> copy_buffers;
-    std::map<std::pair<const std::byte*, size_t>, Place> copies;  // of weights that cannot be read in place
-    std::weak_ptr<Retained<id<MTLBuffer>>> cache;                 // the host's, of `cache_memory`
-    const std::byte* cache_memory = nullptr;
-    std::map<std::pair<std::string, std::vector<uint32_t>>, Retained<id<MTLComputePipelineState>>> pipelines;
-
-    Gpu(const std::string& library_path, std::span<const Bytes> mapped_files);
-    std::string device() const override { return name; }
-    std::string family() const override { return newest; }
-    std::unique_ptr<Program> bind(Plan plan, std::span<const Bytes> weights, std::span<std::byte> cache) override;
-
-    // Makes views of all files in which each of `weights` that lies in a file lies whole.
-    void map_files(std::span<const Bytes> weights);
-    Place find(Bytes weight) const;
-    // Where the GPU reads each weight; what it cannot read in place is copied, once for all programs.
-    std::vector<Place> place(std::span<const Bytes> weights);
-    // One buffer for all programs, so that Metal sees which of their steps wait for each other.
-    std::shared_ptr<Retained<id<MTLBuffer>>> wrap_cache(std::span<std::byte> memory);
-    id<MTLComputePipelineState> pipeline(const Launch& launch, const OpSignature& signature);
-};
+Retained<id<MTLBuffer>> allocate(id<MTLDevice> device, uint64_t bytes, const char* what) {
+    Retained<id<MTLBuffer>> buffer([device newBufferWithLength:round_up(bytes, page_bytes())
+                                                       options:MTLResourceStorageModeShared]);
+    if (!buffer) throw DeviceFailure("the GPU cannot allocate " + std::to_string(bytes) + " bytes for " + what);
+    return buffer;
+}
 
 void Gpu::map_files(std::span<const Bytes> weights) {
     for (const Bytes& file : std::exchange(files, {})) {
@@ -196,8 +87,9 @@ void Gpu::map_files(std::span<const Bytes> weights) {
         }
         const auto views = plan_views(file.size(), gpu.get().maxBufferLength, longest, page_bytes());
         if (views.empty()) {
-            throw DeviceFailure("a weight of " + text(longest) + " bytes exceeds the GPU's limit for buffers of " +
-                                text(gpu.get().maxBufferLength));
+            throw DeviceFailure("a weight of " + std::to_string(longest) +
+                                " bytes exceeds the GPU's limit for buffers of " +
+                                std::to_string(gpu.get().maxBufferLength));
         }
         for (const View& view : views) {
             mappings.push_back({file, view.begin, wrap(gpu.get(), file.data() + view.begin, view.bytes, "weights")});
@@ -252,6 +144,13 @@ std::vector<Place> Gpu::place(std::span<const Bytes> weights) {
     return places;
 }
 
+std::vector<id<MTLBuffer>> Gpu::weight_buffers() const {
+    std::vector<id<MTLBuffer>> buffers;
+    for (const Mapping& mapping : mappings) buffers.push_back(mapping.buffer.get());
+    for (const auto& buffer : copy_buffers) buffers.push_back(buffer.get());
+    return buffers;
+}
+
 id<MTLComputePipelineState> Gpu::pipeline(const Launch& launch, const OpSignature& signature) {
     Retained<id<MTLFunction>> function([library.get() newFunctionWithName:ns_string(launch.kernel)]);
     if (!function) throw DeviceFailure("the library has no kernel " + launch.kernel);
@@ -286,7 +185,6 @@ Gpu::Gpu(const std::string& library_path, std::span<const Bytes> mapped_files)
     : gpu(MTLCreateSystemDefaultDevice()), files(mapped_files.begin(), mapped_files.end()) {
     @autoreleasepool {
         if (!gpu) throw DeviceFailure("this machine has no Metal device");
-        name = gpu.get().name.UTF8String;
         newest = newest_family(gpu.get());
         queue = Retained<id<MTLCommandQueue>>([gpu.get() newCommandQueue]);
         NSError* error = nil;
@@ -296,279 +194,9 @@ Gpu::Gpu(const std::string& library_path, std::span<const Bytes> mapped_files)
     }
 }
 
-// A buffer that grows with what it has to hold.
-struct Staging {
-    Retained<id<MTLBuffer>> buffer;
-
-    std::byte* reserve(id<MTLDevice> device, uint64_t bytes) {
-        if (!buffer || buffer.get().length < bytes) buffer = allocate(device, std::max<uint64_t>(bytes, 1), "a step");
-        return static_cast<std::byte*>(buffer.get().contents);
-    }
-};
-
-// A step's inputs and outputs.
-struct StepMemory {
-    StepMemory(size_t n_inputs, size_t n_outputs) : inputs(n_inputs), outputs(n_outputs) {}
-    std::vector<Staging> inputs, outputs;
-};
-
-struct GpuStep final : Step {
-    std::shared_ptr<StepMemory> memory;
-    std::shared_ptr<StepMemory> previous;  // whose first output is the input `fed_input`, if any
-    size_t fed_input = 0;
-    std::vector<Retained<id<MTLCommandBuffer>>> command_buffers;
-
-    ~GpuStep() override { wait(); }
-    void wait() const {
-        if (!command_buffers.empty()) [command_buffers.back().get() waitUntilCompleted];
-    }
-    void finish(Outputs results) override { finish_timed(results); }
-    // Returns each command buffer's nanoseconds.
-    std::vector<uint64_t> finish_timed(Outputs results) const;
-};
-
-std::vector<uint64_t> GpuStep::finish_timed(Outputs results) const {
-    wait();
-    std::vector<uint64_t> nanoseconds;
-    for (const auto& command_buffer : command_buffers) {
-        if (command_buffer.get().status != MTLCommandBufferStatusCompleted) {
-            throw DeviceFailure("the GPU failed: " + text(command_buffer.get().error));
-        }
-        const double seconds = command_buffer.get().GPUEndTime - command_buffer.get().GPUStartTime;
-        nanoseconds.push_back(static_cast<uint64_t>(seconds * 1e9));
-    }
-    for (size_t i = 0; i < results.size(); ++i) {
-        std::memcpy(results[i].data(), memory->outputs[i].buffer.get().contents, results[i].size());
-    }
-    return nanoseconds;
-}
-
-struct GpuProgram final : Program {
-    struct BoundLaunch {
-        const MetalKernel* kernel;
-        id<MTLComputePipelineState> pipeline;
-        std::array<Place, kMaxOperands> operands;
-        uint64_t bytes;  // of weights and cache
-    };
-
-    Gpu& executor;
-    const Plan plan;
-    Retained<id<MTLBuffer>> arena, tables;
-    std::shared_ptr<Retained<id<MTLBuffer>>> cache;
-    std::vector<uint64_t> table_offsets;           // in `tables`
-    std::vector<id<MTLResource>> read_by_address;  // what the tables lead to
-    std::vector<BoundLaunch> launches;
-    std::vector<std::shared_ptr<StepMemory>> memories;  // of steps, to be used again
-    std::unique_ptr<Residency> residency;
-
-    GpuProgram(Gpu& gpu, Plan plan, std::span<const Bytes> weights, std::span<std::byte> cache_memory);
-    void run(const Dims& dims, Inputs arrays, Outputs results) override {
-        execute(dims, arrays, results, kWorkPerCommandBuffer);
-    }
-    std::vector<uint64_t> profile(const Dims& dims, Inputs arrays, Outputs results) override {
-        return execute(dims, arrays, results, 0);
-    }
-    std::unique_ptr<Step> start(const Dims& dims, Inputs arrays, std::span<const uint64_t> output_bytes,
-                                const Step* previous) override {
-        return begin(dims, arrays, output_bytes, static_cast<const GpuStep*>(previous), kWorkPerCommandBuffer);
-    }
-
-    void make_tables(std::span<const Place> weights);
-    BoundLaunch bind(const Launch& launch, const OpSignature& signature, std::span<const Place> weights) const;
-    void check_pipeline(const Launch& launch, const BoundLaunch& bound) const;
-    std::shared_ptr<StepMemory> stage(Inputs arrays, std::span<const uint64_t> output_bytes);
-    static Place place(const Operand& operand, const Place& bound, const GpuStep& step);
-    void encode(id<MTLComputeCommandEncoder> encoder, size_t i, const LaunchSizes& sizes, const GpuStep& step) const;
-    std::unique_ptr<GpuStep> begin(const Dims& dims, Inputs arrays, std::span<const uint64_t> output_bytes,
-                                   const GpuStep* previous, uint64_t work_per_command_buffer);
-    std::vector<uint64_t> execute(const Dims& dims, Inputs arrays, Outputs results, uint64_t work_per_command_buffer);
-};
-
-// A table holds the addresses of its weights, which are read where they lie.
-void GpuProgram::make_tables(std::span<const Place> weights) {
-    std::vector<uint64_t> addresses;
-    std::set<id<MTLBuffer>> buffers;
-    for (const std::vector<uint32_t>& table : plan.tables) {
-        table_offsets.push_back(addresses.size() * sizeof(uint64_t));
-        for (const uint32_t weight : table) {
-            const auto& [buffer, offset] = weights[weight];
-            addresses.push_back(buffer.gpuAddress + offset);
-            buffers.insert(buffer);
-        }
-    }
-    if (addresses.empty()) return;
-    tables = allocate(executor.gpu.get(), addresses.size() * sizeof(uint64_t), "addresses of weights");
-    std::memcpy(tables.get().contents, addresses.data(), addresses.size() * sizeof(uint64_t));
-    read_by_address.assign(buffers.begin(), buffers.end());
-}
-
-void GpuProgram::check_pipeline(const Launch& launch, const BoundLaunch& bound) const {
-    const LaunchSizes sizes{row_count(launch.rows, plan.max_dims), plan.max_dims.sequences};
-    const MetalDispatch dispatch = bound.kernel->dispatch(launch.params.data(), sizes);
-    const auto refuse = [&](const char* what, uint64_t needed, uint64_t limit) {
-        throw DeviceFailure("the GPU cannot run " + launch.kernel + ": it needs " + text(needed) + " " + what +
-                            "; the limit is " + text(limit));
-    };
-    const NSUInteger threads = bound.pipeline.maxTotalThreadsPerThreadgroup;
-    if (dispatch.threads > threads) refuse("threads per threadgroup", dispatch.threads, threads);
-    const NSUInteger memory = executor.gpu.get().maxThreadgroupMemoryLength;
-    const NSUInteger used = dispatch.threadgroup_bytes + bound.pipeline.staticThreadgroupMemoryLength;
-    if (used > memory) refuse("bytes of threadgroup memory", used, memory);
-    const NSUInteger width = bound.pipeline.threadExecutionWidth;
-    if (width != kSimdWidth) refuse("threads per simdgroup", kSimdWidth, width);
-}
-
-GpuProgram::GpuProgram(Gpu& gpu, Plan bound_plan, std::span<const Bytes> weights, std::span<std::byte> cache_memory)
-    : executor(gpu), plan(std::move(bound_plan)) {
-    @autoreleasepool {
-        const std::lock_guard lock(executor.mutex);
-        const id<MTLDevice> device = executor.gpu.get();
-        std::vector<const OpSignature*> signatures;
-        for (const Launch& launch : plan.launches) signatures.push_back(find_kernel(launch.kernel).signature);
-        std::vector<uint64_t> weight_bytes;
-        for (const Bytes& weight : weights) weight_bytes.push_back(weight.size());
-        validate(plan, signatures, weight_bytes, cache_memory.size());
-
-        executor.map_files(weights);
-        const std::vector<Place> places = executor.place(weights);
-        make_tables(places);
-        if (plan.arena_bytes > 0) arena = allocate(device, plan.arena_bytes, "the arena");
-        if (!cache_memory.empty()) cache = executor.wrap_cache(cache_memory);
-        for (size_t i = 0; i < plan.launches.size(); ++i) {
-            launches.push_back(bind(plan.launches[i], *signatures[i], places));
-            check_pipeline(plan.launches[i], launches[i]);
-        }
-
-        std::vector<id<MTLBuffer>> buffers;
-        for (const Gpu::Mapping& mapping : executor.mappings) buffers.push_back(mapping.buffer.get());
-        for (const auto& buffer : executor.copy_buffers) buffers.push_back(buffer.get());
-        for (const auto* buffer : {&arena, &tables}) {
-            if (*buffer) buffers.push_back(buffer->get());
-        }
-        if (cache) buffers.push_back(cache->get());
-        residency = std::make_unique<Residency>(device, executor.queue.get(), buffers);
-    }
-}
-
-GpuProgram::BoundLaunch GpuProgram::bind(const Launch& launch, const OpSignature& signature,
-                                         std::span<const Place> weights) const {
-    BoundLaunch bound{&find_kernel(launch.kernel), executor.pipeline(launch, signature), {}, 0};
-    for (size_t i = 0; i < launch.operands.size(); ++i) {
-        const Operand& operand = launch.operands[i];
-        Place& place = bound.operands[i];
-        if (operand.kind == OperandKind::weight) place = weights[operand.index];
-        if (operand.kind == OperandKind::table) place = {tables.get(), table_offsets[operand.index]};
-        if (operand.kind == OperandKind::arena) place.buffer = arena.get();
-        if (operand.kind == OperandKind::cache) place.buffer = cache->get();
-        place.offset += operand.offset;
-        const bool is_large = operand.kind != OperandKind::none && operand.kind != OperandKind::arena;
-        if (is_large) bound.bytes += operand.bytes;
-    }
-    return bound;
-}
-
-// Memory that no step uses, with the inputs copied to where the GPU reads them and room for the outputs.
-std::shared_ptr<StepMemory> GpuProgram::stage(Inputs arrays, std::span<const uint64_t> output_bytes) {
-    const auto is_idle = [](const std::shared_ptr<StepMemory>& memory) { return memory.use_count() == 1; };
-    auto found = std::find_if(memories.begin(), memories.end(), is_idle);
-    if (found == memories.end()) {
-        found = memories.insert(found, std::make_shared<StepMemory>(plan.n_inputs, plan.n_outputs));
-    }
-    StepMemory& memory = **found;
-    const id<MTLDevice> device = executor.gpu.get();
-    for (size_t i = 0; i < arrays.size(); ++i) {
-        std::byte* staged = memory.inputs[i].reserve(device, arrays[i].size());
-        std::copy(arrays[i].begin(), arrays[i].end(), staged);
-    }
-    for (size_t i = 0; i < output_bytes.size(); ++i) memory.outputs[i].reserve(device, output_bytes[i]);
-    return *found;
-}
-
-Place GpuProgram::place(const Operand& operand, const Place& bound, const GpuStep& step) {
-    if (operand.kind == OperandKind::input) {
-        const bool is_fed = step.previous && operand.index == step.fed_input;
-        const Staging& staged = is_fed ? step.previous->outputs[0] : step.memory->inputs[operand.index];
-        return {staged.buffer.get(), operand.offset};
-    }
-    if (operand.kind == OperandKind::output) {
-        return {step.memory->outputs[operand.index].buffer.get(), operand.offset};
-    }
-    return bound;
-}
-
-void GpuProgram::encode(id<MTLComputeCommandEncoder> encoder, size_t i, const LaunchSizes& sizes,
-                        const GpuStep& step) const {
-    const Launch& launch = plan.launches[i];
-    const BoundLaunch& bound = launches[i];
-    const MetalDispatch dispatch = bound.kernel->dispatch(launch.params.data(), sizes);
-    [encoder setComputePipelineState:bound.pipeline];
-    for (size_t j = 0; j < launch.operands.size(); ++j) {
-        const Place where = place(launch.operands[j], bound.operands[j], step);
-        [encoder setBuffer:where.buffer offset:where.offset atIndex:j];
-    }
-    [encoder setBytes:launch.params.data() length:launch.params_bytes atIndex:params_buffer];
-    [encoder setBytes:&sizes length:sizeof sizes atIndex:sizes_buffer];
-    if (dispatch.threadgroup_bytes > 0) {
-        [encoder setThreadgroupMemoryLength:round_up(dispatch.threadgroup_bytes, 16) atIndex:0];
-    }
-    [encoder dispatchThreadgroups:MTLSizeMake(dispatch.x, dispatch.y, dispatch.z)
-            threadsPerThreadgroup:MTLSizeMake(dispatch.threads, 1, 1)];
-}
-
-// Begins a step in command buffers of so much work, or of one launch where that is less.
-std::unique_ptr<GpuStep> GpuProgram::begin(const Dims& dims, Inputs arrays, std::span<const uint64_t> output_bytes,
-                                           const GpuStep* previous, uint64_t work_per_command_buffer) {
-    const std::lock_guard lock(executor.mutex);
-    check_step(plan, dims, arrays.size(), output_bytes.size());
-    auto step = std::make_unique<GpuStep>();
-    if (previous != nullptr) {
-        const auto is_empty = [](const Bytes& array) { return array.empty(); };
-        step->previous = previous->memory;
-        step->fed_input = static_cast<size_t>(std::find_if(arrays.begin(), arrays.end(), is_empty) - arrays.begin());
-    }
-    @autoreleasepool {
-        step->memory = stage(arrays, output_bytes);
-        for (size_t i = 0; i < launches.size();) {
-            const id<MTLCommandBuffer> command_buffer = [executor.queue.get() commandBufferWithUnretainedReferences];
-            const id<MTLComputeCommandEncoder> encoder =
-                [command_buffer computeCommandEncoderWithDispatchType:MTLDispatchTypeConcurrent];
-            if (encoder == nil) throw DeviceFailure("the GPU gives no command buffer");
-            if (!read_by_address.empty()) {
-                [encoder useResources:read_by_address.data() count:read_by_address.size() usage:MTLResourceUsageRead];
-            }
-            uint64_t work = 0;
-            bool is_first = true, barrier = false;
-            for (; i < launches.size() && (is_first || work < work_per_command_buffer); ++i) {
-                const LaunchSizes sizes{row_count(plan.launches[i].rows, dims), dims.sequences};
-                barrier = barrier || plan.launches[i].barrier;
-                if (sizes.rows > 0) {
-                    if (barrier && !is_first) [encoder memoryBarrierWithScope:MTLBarrierScopeBuffers];
-                    encode(encoder, i, sizes, *step);
-                    barrier = false;
-                }
-                work += launches[i].bytes * sizes.rows;
-                is_first = false;
-            }
-            [encoder endEncoding];
-            [command_buffer commit];
-            step->command_buffers.emplace_back([command_buffer retain]);
-        }
-    }
-    return step;
-}
-
-std::vector<uint64_t> GpuProgram::execute(const Dims& dims, Inputs arrays, Outputs results,
-                                          uint64_t work_per_command_buffer) {
-    std::vector<uint64_t> output_bytes;
-    for (const auto& result : results) output_bytes.push_back(result.size());
-    return begin(dims, arrays, output_bytes, nullptr, work_per_command_buffer)->finish_timed(results);
-}
-
 std::unique_ptr<Program> Gpu::bind(Plan plan, std::span<const Bytes> weights, std::span<std::byte> cache) {
-    return std::make_unique<GpuProgram>(*this, std::move(plan), weights, cache);
+    return make_program(*this, std::move(plan), weights, cache);
 }
-
-}  // namespace
 
 std::unique_ptr<Executor> make_executor(const std::string& library, std::span<const Bytes> files) {
     return std::make_unique<Gpu>(library, files);

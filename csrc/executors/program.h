@@ -12,15 +12,6 @@ namespace ferrule {
 using Inputs = std::span<const std::span<const std::byte>>;
 using Outputs = std::span<const std::span<std::byte>>;
 
-// A step that was started. Its end is waited for when it is destroyed.
-class Step {
-  public:
-    virtual ~Step() = default;
-
-    // Waits for the step's end and hands its results over. Throws DeviceFailure when the device failed.
-    virtual void finish(Outputs outputs) = 0;
-};
-
 class Program {
   public:
     virtual ~Program() = default;

@@ -1,8 +1,9 @@
 // linears, Metal's matrix products: up to three matrices times one x, side by side in one launch, or two of which the
 // first gates the second.
-//   out[r, j] = sum_i(x[r, i] * weight[j, i]) + bias[j] + residual[r, j]; out_b from weight_b and bias_b, out_c
-//   likewise gated: out[r, j] = act(sum_i(x[r, i] * weight[j, i]) + bias[j]) * (sum_i(x[r, i] * weight_b[j, i]) +
-//   bias_b[j])
+//   out[r, j] = sum_i(x[r, i] * weight[j, i]) + bias[j] + residual[r, j]
+//   out_b from weight_b and bias_b, out_c from weight_c and bias_c likewise
+// or, gated:
+//   out[r, j] = act(sum_i(x[r, i] * weight[j, i]) + bias[j]) * (sum_i(x[r, i] * weight_b[j, i]) + bias_b[j])
 // x: f32 [rows, k]; weight, weight_b, weight_c: [n, k], [n_b, k], [n_c, k] in one weight format (the kernel's suffix),
 // rows contiguous; biases: f32 [n], [n_b], [n_c]; out, out_b, out_c: f32 [rows, n], [rows, n_b], [rows, n_c]; residual:
 // f32 [rows, n], may be out's memory. An absent matrix has no rows. gated: n_b = n, and out_b is absent. activation:

@@ -89,9 +89,6 @@ class MetalExecutor:
     def __init__(self, library: str, files: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> None: ...
 
     @property
-    def device(self) -> str: ...
-
-    @property
     def family(self) -> str: ...
 
 def metal_backend() -> str:

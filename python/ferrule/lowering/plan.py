@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..graph import Dim, Experts, Graph, Input, Operand, Value, Weight
 from .targets import RowClass, Target
@@ -38,9 +38,9 @@ class Plan:
     kv_dtype: str
     launches: list[Launch]
     max_dims: dict[str, int]
-    offsets: dict[Value, int] = field(default_factory=dict)
-    arena_bytes: int = 0
-    weights: list[Weight] = field(default_factory=list)
-    tables: list[Experts] = field(default_factory=list)
-    inputs: list[Input] = field(default_factory=list)
-    outputs: list[Value] = field(default_factory=list)
+    offsets: dict[Value, int]
+    arena_bytes: int
+    weights: list[Weight]
+    tables: list[Experts]
+    inputs: list[Input]
+    outputs: list[Value]

@@ -31,7 +31,6 @@ from tokens import Tokens, TranslationError
 INCLUDE = Path(__file__).resolve().parent.parent / "include"
 _VECTOR = re.compile(r"(float|half|bfloat|char|uchar|short|ushort|int|uint|long|ulong)[234]")
 _HALF_LITERAL = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[hH]")
-_NOT_A_VARIABLE = {"(", "constant", "enum", "static_assert", "struct", "template", "typedef", "using"}
 _FORBIDDEN = {"goto", "throw", "try", "catch", "virtual", "new", "delete", "dynamic_cast", "typeid", "double", "std"}
 
 
