@@ -1,15 +1,19 @@
 """Programs: results do not depend on threads, groups or memory reuse, and a wrong plan is refused with its reason."""
 
 import gc
+import resource
 import struct
+import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ferrule import _core
+from ferrule.errors import DeviceError
 
 WIDTH = 300
 TOKENS = 40
@@ -317,3 +321,15 @@ def test_a_wrong_executor_is_refused() -> None:
         _core.Executor(_core.targets()[0], 0)
     with pytest.raises(ValueError, match=r"^no target is named sse9; this build has "):
         _core.Executor("sse9", 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit address space")
+def test_threads_that_the_system_does_not_start_are_an_error() -> None:
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (256 << 20), limits[1]))
+    try:
+        with pytest.raises(DeviceError, match=r"^the system starts no 1024 threads: .*\. Load with fewer$"):
+            _core.Executor(_core.targets()[0], 1024)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)

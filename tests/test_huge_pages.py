@@ -1,6 +1,8 @@
 """Weights that move into huge pages while they are read."""
 
 import mmap
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +48,27 @@ def test_leaving_early_stops(tmp_path: Path) -> None:
     pages = _core.HugePages([view])
     del pages
     assert not view.any()
+
+
+WITHOUT_THREADS = """
+import mmap, resource, sys
+import numpy as np
+from ferrule import _core
+with open(sys.argv[1], "rb") as opened:
+    view = np.frombuffer(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + (4 << 20)  # less than the stack of a thread
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+moving = _core.HugePages([view])
+moving.wait()
+assert moving.moved == 0 and view.all()
+"""
+
+
+@pytest.mark.skipif(not EXIST, reason="there are no huge pages")
+def test_nothing_moves_where_no_thread_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x" * (8 * HUGE_PAGE))
+    subprocess.run([sys.executable, "-c", WITHOUT_THREADS, str(tmp_path / "file")], check=True)
 
 
 def test_logits_do_not_change_while_weights_move() -> None:

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <system_error>
 #endif
 
 namespace ferrule {
@@ -52,7 +53,11 @@ bool move(uintptr_t at, size_t bytes) {
 }  // namespace
 
 HugePages::HugePages(std::vector<std::span<const std::byte>> files) : files_(std::move(files)) {
-    if (available()) thread_ = std::thread([this] { move_all(); });
+    if (!available()) return;
+    try {
+        thread_ = std::thread([this] { move_all(); });
+    } catch (const std::system_error&) {  // a limit on threads or memory: everything stays as it is
+    }
 }
 
 void HugePages::move_all() {

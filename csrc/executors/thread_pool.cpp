@@ -1,14 +1,29 @@
 #include "thread_pool.h"
 
+#include <exception>
+#include <string>
+
+#include "device_failure.h"
 #include "wait.h"
 
 namespace ferrule {
 
 ThreadPool::ThreadPool(unsigned threads) {
-    for (unsigned worker = 1; worker < threads; ++worker) workers_.emplace_back([this, worker] { work(worker); });
+    try {
+        workers_.reserve(threads - 1);
+        for (unsigned worker = 1; worker < threads; ++worker) workers_.emplace_back([this, worker] { work(worker); });
+    } catch (const std::exception& error) {
+        stop();
+        throw DeviceFailure("the system starts no " + std::to_string(threads) + " threads: " + error.what() +
+                            ". Load with fewer");
+    }
 }
 
 ThreadPool::~ThreadPool() {
+    stop();
+}
+
+void ThreadPool::stop() {
     stop_.store(true);
     generation_.fetch_add(2);  // still even: there is nothing to join
     generation_.notify_all();

@@ -11,7 +11,8 @@ namespace ferrule {
 
 class ThreadPool {
   public:
-    explicit ThreadPool(unsigned threads);  // including the caller; 1 starts none
+    // `threads` include the caller; 1 starts none. Throws DeviceFailure if the system starts fewer.
+    explicit ThreadPool(unsigned threads);
     ~ThreadPool();
     ThreadPool(const ThreadPool&) = delete;
     ThreadPool& operator=(const ThreadPool&) = delete;
@@ -25,6 +26,7 @@ class ThreadPool {
 
   private:
     void work(unsigned worker);
+    void stop();
 
     std::vector<std::thread> workers_;
     const std::function<void(unsigned)>* job_ = nullptr;
