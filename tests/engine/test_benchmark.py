@@ -8,6 +8,7 @@ import pytest
 import ferrule
 from ferrule.engine import benchmark, limits
 from ferrule.engine.runner import Runner
+from ferrule.lowering import lower, metal_target
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,12 @@ def test_products_of_a_prefill(runner: Runner) -> None:
     position = 2 * len(runner.graph.caches) * heads * (cache.head_dim + cache.v_head_dim)
     assert once.f32 == 2 * matrices(runner) + position
     assert twice.f32 - once.f32 == 2 * matrices(runner) - logits + 2 * position  # the second token sees two
+
+
+def test_products_are_the_same_on_metal(runner: Runner) -> None:
+    plans = [lower(runner.graph, target, "few_rows") for target in (runner.target, metal_target())]
+    cpu, metal = (benchmark._step_work(plan, 2, 1, 0).f32 for plan in plans)
+    assert cpu == metal > 0
 
 
 def test_several_texts_share_the_weights_alone(runner: Runner) -> None:

@@ -132,9 +132,10 @@ def _work(plan: Plan, launch: Launch, tokens: int, rows: int, begin: int, sequen
     """
     count = tokens if launch.rows == "tokens" else rows
     moved, params = launch_bytes(plan, launch, count), launch.params
-    if launch.op in ("matmul", "expert_linear"):
-        products = 2.0 * count * params["k"] * params["n"] * params.get("slots", 1)
-        planes = params["planes"]
+    if launch.op in ("matmul", "linears", "expert_linear"):
+        columns = sum(params.get(name, 0) for name in ("n", "n_b", "n_c"))
+        products = 2.0 * count * params["k"] * columns * params.get("slots", 1)
+        planes = params.get("planes", 0)
         return Work(moved, products * planes, 0) if planes else Work(moved, 0, products)
     cache = launch.operands.get("cache")
     if launch.op in ("attention", "attention_split") and isinstance(cache, CacheLayer):
