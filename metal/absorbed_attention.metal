@@ -91,6 +91,12 @@ static void load_queries(device const float* q,
     }
 }
 
+// Blocks of 64 of the positions that the row sees.
+static uint count_blocks(uint top, thread const Tile& tile) {
+    const uint n_positions = has_selected ? top : tile.position + 1;
+    return (n_positions + kCacheBlock - 1) / kCacheBlock;
+}
+
 // The slots of 64 of the positions that the row sees, from number `first` on.
 static void find_slots(device const int* block_table,
                        device const float* selected,
@@ -294,14 +300,9 @@ kernel void attend_whole(device const float* q [[buffer(attention::q)]],
                          uint lane [[thread_index_in_simdgroup]]) {
     const Tile tile = make_tile(spans, group, params.heads, simdgroup, memory);
     load_queries(q, q_rotated, params.heads, params.scale, thread_index, tile);
-    const uint n_positions = has_selected ? params.top : tile.position + 1;
-    const uint n_blocks = (n_positions + kCacheBlock - 1) / kCacheBlock;
     Sums sums;
-    if (has_selected) {
-        attend(cache, block_table, selected, params.top, 0, n_blocks, thread_index, simdgroup, lane, tile, sums);
-    } else {
-        attend(cache, block_table, nullptr, 0, 0, n_blocks, thread_index, simdgroup, lane, tile, sums);
-    }
+    attend(cache, block_table, has_selected ? selected : nullptr, params.top, 0, count_blocks(params.top, tile),
+           thread_index, simdgroup, lane, tile, sums);
     if (thread_index % kLanesPerHead == 0) tile.factors[thread_index / kLanesPerHead] = 1.0f / sums.sum;
     threadgroup_barrier(mem_flags::mem_threadgroup);
     scale_values(sums, lane, tile);
@@ -326,16 +327,12 @@ kernel void attend_part(device const float* q [[buffer(attention_split::q)]],
                         uint lane [[thread_index_in_simdgroup]]) {
     const Tile tile = make_tile(spans, group, params.heads, simdgroup, memory);
     load_queries(q, q_rotated, params.heads, params.scale, thread_index, tile);
-    const uint n_positions = has_selected ? params.top : tile.position + 1, split = group.y;
-    const uint n_blocks = (n_positions + kCacheBlock - 1) / kCacheBlock;
+    const uint n_blocks = count_blocks(params.top, tile), split = group.y;
     const uint blocks_per_split = (n_blocks + params.splits - 1) / params.splits;
     const uint begin = min(split * blocks_per_split, n_blocks), end = min(begin + blocks_per_split, n_blocks);
     Sums sums;
-    if (has_selected) {
-        attend(cache, block_table, selected, params.top, begin, end, thread_index, simdgroup, lane, tile, sums);
-    } else {
-        attend(cache, block_table, nullptr, 0, begin, end, thread_index, simdgroup, lane, tile, sums);
-    }
+    attend(cache, block_table, has_selected ? selected : nullptr, params.top, begin, end, thread_index, simdgroup, lane,
+           tile, sums);
     const uint size = fc_v_head_dim + 2, h = thread_index / kLanesPerHead;
     partials += ((ulong(tile.row) * params.heads + tile.head) * params.splits + split) * size;
     const ulong stride = ulong(params.splits) * size;
