@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from .. import _core
 from ..graph import CacheLayer, Experts, Op, Operand, Value, Weight
 from .fusions import Ops, qkv_prepare, residual_in_linear, users_of, value_of
 from .targets import MANY_ROWS
 
-MAX_SPLITS = 16  # parts of a context that few rows of attention are cut into, so that they occupy the GPU
-_BLOCK = 64  # positions; a part has at least one block
+MAX_SPLITS = 16  # parts of a context, of whole blocks, that few rows of attention are cut into to occupy the GPU
 _TILE_ROWS = 32  # slots of a tile, see csrc/params/product_tile.h
 
 Params = Mapping[str, int | float]
@@ -173,9 +173,9 @@ def _splits(op: Op) -> int:
     """As many as there may be blocks in sight, up to the most."""
     selected = op.operands.get("selected")
     if isinstance(selected, Value):
-        return min(MAX_SPLITS, -(-selected.width // _BLOCK))
+        return min(MAX_SPLITS, -(-selected.width // _core.CACHE_BLOCK))
     in_sight = max(op.attributes.get("window", 0), op.attributes.get("chunk", 0))
-    return min(MAX_SPLITS, in_sight // _BLOCK + 2) if in_sight else MAX_SPLITS
+    return min(MAX_SPLITS, in_sight // _core.CACHE_BLOCK + 2) if in_sight else MAX_SPLITS
 
 
 def _attention(params: Params) -> str | None:
