@@ -11,6 +11,7 @@ import pytest
 import ferrule
 from ferrule import _core
 from ferrule.checkpoint import packages
+from ferrule.engine import machine
 
 HUGE_PAGE = 2 << 20
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -81,3 +82,12 @@ def test_logits_do_not_change_while_weights_move() -> None:
             np.testing.assert_array_equal(model.logits(list(range(100, 140))), expected)
         if EXIST:
             assert model.info()["bytes_in_huge_pages"] > 0
+
+
+def test_weights_stay_where_they_would_take_most_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = packages.PACKAGES[0].path(progress=False)
+    monkeypatch.setattr(machine, "available_bytes", lambda: path.stat().st_size)
+    with ferrule.load(path, threads=1) as model:
+        assert model.logits([1]).size
+        model.runner._huge_pages.wait()
+        assert model.info()["bytes_in_huge_pages"] == 0

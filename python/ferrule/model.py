@@ -62,7 +62,7 @@ def load(
         activation_bits: 16 or 8, what the CPU rounds activations to before products with quantised weights. 16 gives
             the distributions of exact arithmetic; 8 reads prompts up to twice as fast, as exactly as llama.cpp does.
         huge_pages: on Linux, move weights from the mapped file into huge pages of memory while the model already
-            answers, if they take at most half of it: the CPU then writes tokens up to half as fast again.
+            answers, if they take at most half of what is free: the CPU then writes tokens up to half as fast again.
         revision: branch, tag or commit of a hub model.
         chat_template: a Jinja template to use instead of the file's own.
         ignore_config_keys: config keys to disregard that ferrule would otherwise refuse as not understood.
@@ -90,7 +90,7 @@ def load(
     runs_on, reason = _choose_device(device, target, activation_bits, graph, dtype)
     positions, pool = _budget(checkpoint, architecture, context, kv_cache.position_bytes(graph.caches, dtype))
     cache = kv_cache.KVCache(graph.caches, dtype=dtype, positions=pool, states=graph.states)
-    moves = huge_pages and runs_on.backend == "cpu" and 2 * _mapped_bytes(checkpoint) <= machine.memory_bytes()
+    moves = huge_pages and runs_on.backend == "cpu" and 2 * _mapped_bytes(checkpoint) <= machine.available_bytes()
     runner = Runner(graph, runs_on, cache, threads=threads or machine.cores(), huge_pages=moves)
     return Model(checkpoint, architecture, runner, context=positions, device_reason=reason, chat_template=chat_template)
 

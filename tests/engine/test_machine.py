@@ -46,3 +46,19 @@ def test_memory(system: Path) -> None:
     assert machine.memory_bytes() == physical
     (system / "memory.max").write_text(f"{1 << 28}\n")
     assert machine.memory_bytes() == 1 << 28
+
+
+def test_available_memory(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_MEMINFO", system / "meminfo")
+    assert machine.available_bytes() == machine.memory_bytes()
+    (system / "meminfo").write_text("MemTotal: 900000 kB\nMemFree: 100000 kB\nMemAvailable: 300000 kB\n")
+    assert machine.available_bytes() == 300000 << 10
+    (system / "memory.current").write_text("90000000\n")
+    (system / "memory.max").write_text("max\n")
+    assert machine.available_bytes() == 300000 << 10
+    (system / "memory.max").write_text("100000000\n")
+    assert machine.available_bytes() == 10000000
+    (system / "memory.stat").write_text("anon 20000000\nfile 60000000\ninactive_file 40000000\nactive_file 5000000\n")
+    assert machine.available_bytes() == 55000000
+    (system / "memory.current").write_text("200000000\n")
+    assert machine.available_bytes() == 0
