@@ -23,7 +23,7 @@ size_t scratch_bytes(const KernelArgs& args) {
 uint32_t greatest(const float* x, uint32_t n) {
     uint32_t best = 0;
     for (uint32_t i = 1; i < n; ++i)
-        if (x[i] > x[best] || x[best] != x[best]) best = i;
+        if (x[i] > x[best] || (x[best] != x[best] && x[i] == x[i])) best = i;
     return best;
 }
 

@@ -123,3 +123,6 @@ def test_ids_are_valid_whatever_the_logits(runner: Runner) -> None:
     for scoring in SCORINGS.values():
         out = runner.run("route", {"logits": logits}, {**params, "scoring": scoring}, 4, (4, 2, 4))
         assert np.isin(out[:, 0], np.arange(6)).all()
+        params_of_all = {**params, "scoring": scoring, "groups": 1, "top_groups": 1}
+        out = runner.run("route", {"logits": logits}, params_of_all, 4, (4, 2, 4))
+        assert (out[0, 0] == 0).all()  # the lowest, as on the GPU
