@@ -102,7 +102,7 @@ class Benchmark:
     def product(self, kernel: str, name: str, rows: int, n: int, k: int) -> tuple[float, int]:
         """Seconds of a matvec or matmul, and bytes of its weights."""
         weight_bytes = n * FORMATS[name].row_bytes(k)
-        operands = [0, "rotated", "", "", 1 << 27]
+        operands = [0, "rotated", "", "", 1 << 27, *[""] * 6]  # one matrix of the three that `linears` may take
         params = {"k": k, "n": n, "n_b": 0, "n_c": 0, "gated": 0, "activation": 0}
         call = (f"{kernel}_{name.lower()}", params, operands, rows)
         return self.seconds([call], weight_bytes), weight_bytes
@@ -120,11 +120,13 @@ class Benchmark:
             "head_dim": head_dim,
             "window": 0,
             "chunk": 0,
+            "latent": 0,
+            "top": 0,
             "scale": 0.1,
             "softcap": 0.0,
         }
         calls = [
-            ("attention_split_f16", split, [q, "rotated", spans, blocks, "", partials], 1),
+            ("attention_split_f16", split, [q, "", "rotated", spans, blocks, "", "", partials], 1),
             ("attention_merge", shared, [partials, "", out], 1),
         ]
         return self.seconds(calls, cache_bytes), cache_bytes

@@ -251,7 +251,7 @@ void Executor::run_threadgroup(uint32_t x, uint32_t y, uint32_t z) {
 }
 
 void Executor::place_threads(uint32_t x, uint32_t y, uint32_t z) {
-    const auto set = [](uint32_t (&target)[3], uint32_t a, uint32_t b, uint32_t c) {
+    const auto set = [](uint32_t(&target)[3], uint32_t a, uint32_t b, uint32_t c) {
         target[0] = a;
         target[1] = b;
         target[2] = c;
