@@ -24,6 +24,7 @@ from .weights import Weights
 _SHARED = {"blocks", "config", "rope", "weights"}
 _TEXT_TOWERS = {
     "model.language_model.": "model.",
+    "model.text_model.": "model.",
     "language_model.model.": "model.",
     "language_model.lm_head.": "lm_head.",
 }

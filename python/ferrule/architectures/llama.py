@@ -1,4 +1,4 @@
-"""Llama 1 to 3.2, Mistral, Ministral, SmolLM2 and other pre-norm decoders of plain attention."""
+"""Llama 1 to 3.2, Mistral, Ministral, SmolLM2 and other pre-norm decoders of plain attention; SmolVLM's text tower."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from . import blocks
 from .config import Config
 from .weights import Weights
 
-MODEL_TYPES = ("llama", "mistral", "ministral3")
+MODEL_TYPES = ("llama", "mistral", "ministral3", "idefics3", "smolvlm")
 ARCHITECTURES = (
     "LlamaForCausalLM",
     "MistralForCausalLM",
     "Ministral3ForCausalLM",
     "Mistral3ForConditionalGeneration",
+    "Idefics3ForConditionalGeneration",
+    "SmolVLMForConditionalGeneration",
 )
-IGNORED_TENSORS = (r"rotary_emb\.inv_freq$", r"vision_tower\.", r"multi_modal_projector\.")
+IGNORED_TENSORS = (r"rotary_emb\.inv_freq$", r"vision_(tower|model)\.", r"multi_modal_projector\.", r"connector\.")
 
 
 def build(g: Graph, c: Config, w: Weights) -> None:

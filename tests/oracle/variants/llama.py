@@ -120,3 +120,21 @@ variant(
     ),
 )
 variant("arcee", "arcee", note="relu2 ungated (AFM-4.5B)", **base(rope_parameters=rope(10000.0)))
+variant(
+    "smolvlm",
+    "smolvlm",
+    "llama",
+    model_class="SmolVLMForConditionalGeneration",
+    note="multimodal config whose text tower is a Llama",
+    text_config={"model_type": "llama", **base(rope_parameters=rope(100000.0))},
+    vision_config={
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "image_size": 16,
+        "patch_size": 4,
+    },
+    scale_factor=2,
+    image_token_id=380,
+)
