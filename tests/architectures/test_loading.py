@@ -81,27 +81,28 @@ def test_experts_of_codes_and_exponents_stay_quantised(tiny_model: Callable[...,
 
 PEAKS = """
 import sys
-def peak():
-    line = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+def memory(kind):
+    line = next(line for line in open("/proc/self/status") if line.startswith(kind))
     return 1024 * int(line.split()[1])
 import ferrule
 import ferrule.model
-before = peak()
+before = memory("VmHWM"), memory("RssAnon")
 model = ferrule.load(sys.argv[1], threads=2, huge_pages=sys.argv[2] == "True")
 model.runner
-loaded = peak()
+loaded = memory("VmHWM"), memory("RssAnon")
 model.logits([1, 2, 3])
-ran = peak()  # before the tokenizer is loaded
-print(model.info()["weight_bytes"], loaded - before, ran - before)
+ran = memory("VmHWM")  # before the tokenizer is loaded
+print(model.info()["weight_bytes"], loaded[0] - before[0], loaded[1] - before[1], ran - before[0])
 """
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's record of the most memory used")
 @pytest.mark.parametrize("huge_pages", [False, True])
 def test_loading_and_running_never_holds_the_model_twice(huge_pages: bool) -> None:
-    """The most memory at any time: the weights once. Loading may touch them all: systems map more than is read."""
+    """The most memory at any time: the weights once. Beside the mapped file, loading takes almost nothing."""
     command = [sys.executable, "-c", PEAKS, str(SMOLLM2.path(progress=False)), str(huge_pages)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
-    weights, load, run = map(int, result.stdout.split())
-    assert load < 1.5 * weights
+    weights, load, own, run = map(int, result.stdout.split())
+    assert load < 1.5 * weights  # systems map more of a file than is read
+    assert huge_pages or own < 0.25 * weights
     assert run < 1.5 * weights

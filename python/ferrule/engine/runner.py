@@ -24,8 +24,9 @@ from .sampling import DRAW
 from .step_inputs import Chunk, StepInputs, step_inputs
 
 # Rows of a sequence above which it pays to expand keys and values from latents: for a position of the context, that
-# costs as much as so many rows save. In DeepSeek V2 and V3 it takes 131,072 products of each head, and a row saves 768
-# of them and the reading of wider keys and values; measured at V2 Lite's shapes, both forms are equal near 110 rows.
+# costs as much as so many rows save. With latents of 512, and keys and values of 128, a position takes 131,072 products
+# of each head, and a row saves 768 of them and the reading of wider keys and values; measured with 16 such heads, both
+# forms are equal near 110 rows.
 EXPANDED_ROWS = 128
 FIELD_DTYPES = {"u32": np.dtype("<u4"), "f32": np.dtype("<f4")}
 
