@@ -1,7 +1,7 @@
 // How expert_linear (params/expert_linear.h) is cut into work: what its kernels of float and of quantised weights
 // share.
 //
-// A work item is a panel of 16 weight rows of one live expert, times all row slots that chose it. Which experts are
+// A work item is a panel of weight rows of one live expert, times all row slots that chose it. Which experts are
 // live is only known when a step runs, so every run sorts the slots by expert anew: a counting sort, cheap beside the
 // products of even one item.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace ferrule::cpu::FERRULE_ISA::experts {
 
-inline constexpr uint32_t kItemRows = 16;  // weight rows of a work item
+inline constexpr uint32_t kItemRows = 16 * simd::kPanelVectors;  // weight rows of a work item
 
 inline uint32_t panels(const ExpertLinear& params) {
     return (params.n + kItemRows - 1) / kItemRows;

@@ -85,7 +85,7 @@ template <class Unpack, int planes, class CodesOf>
 // sums[i][r .. r + 3]: activation row i times four weight rows. With `one`, n_x is 1 and the sum stays in a register.
 template <class Unpack, bool one, int planes>
 void four_rows(const FourRows<Unpack>& weights, uint32_t n_steps, const QuantizedRow* x, uint32_t n_x, uint32_t r,
-               float (*sums)[kPanelRows]) {
+               float (*sums)[kVectorRows]) {
     f32x16 totals[one ? 1 : kFewRows];
     for (uint32_t i = 0; i < n_x; ++i) totals[i] = zero_f32();
     const auto add_chunk = [&](uint32_t step, uint32_t half) __attribute__((always_inline)) {
@@ -118,9 +118,9 @@ void multiply(const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end)
         const uint32_t n_x = min_u32(rows.count - first, kFewRows);
         QuantizedRow x[kFewRows];
         for (uint32_t i = 0; i < n_x; ++i) x[i] = quantized_row_at(rows.at(first + i), k, planes);
-        for (uint32_t j = j_begin; j < j_end; j += kPanelRows) {
-            const uint32_t j_count = min_u32(n - j, kPanelRows);
-            float sums[kFewRows][kPanelRows];
+        for (uint32_t j = j_begin; j < j_end; j += kVectorRows) {
+            const uint32_t j_count = min_u32(n - j, kVectorRows);
+            float sums[kFewRows][kVectorRows];
             for (uint32_t r = 0; r < j_count; r += 4) {
                 const FourRows<Unpack> four(weight, n, k, j + r);
                 if (planes == 1) {

@@ -34,8 +34,9 @@ enum class QuantizedFormat {
     count
 };
 
-inline constexpr uint32_t kFewRows = 8;     // activation rows for which weights are taken apart once, in registers
-inline constexpr uint32_t kPanelRows = 16;  // weight rows that are unpacked together for many activation rows
+inline constexpr uint32_t kFewRows = 8;      // activation rows for which weights are taken apart once, in registers
+inline constexpr uint32_t kVectorRows = 16;  // weight rows whose products are a vector
+inline constexpr uint32_t kPanelRows = kVectorRows * simd::kPanelVectors;  // unpacked together for many activation rows
 
 // Weight [n, k] and what it is multiplied with.
 struct QuantizedProduct {
@@ -46,7 +47,8 @@ struct QuantizedProduct {
     const ActivationRows& rows;
 };
 
-// Multiplies weight rows [j_begin, j_end), j_begin a multiple of kPanelRows, with all activation rows.
+// Multiplies weight rows [j_begin, j_end), j_begin a multiple of kVectorRows (best of kPanelRows), with all activation
+// rows.
 void multiply_few_rows(QuantizedFormat format, const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end);
 void multiply_many_rows(QuantizedFormat format, const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end,
                         std::byte* scratch);

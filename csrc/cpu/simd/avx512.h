@@ -33,7 +33,9 @@ struct mask16 {
 };
 
 inline constexpr int kRegisters = 32;
-inline constexpr int kTileRows = 8;
+inline constexpr int kTileRows = 6;
+inline constexpr int kTailRows = 4;
+inline constexpr int kPanelVectors = 2;
 inline constexpr int kFloatTileWeights = 4;
 inline constexpr int kFloatTileRows = 6;
 #if defined(__AVX512VNNI__)

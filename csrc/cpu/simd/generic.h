@@ -28,6 +28,8 @@ inline constexpr int kRegisters = 4;  // f32x16 values that fit the registers
 // Tiles whose accumulators fit the registers: activation rows of the quantised matmul, weight and activation rows of
 // the float one.
 inline constexpr int kTileRows = 2;
+inline constexpr int kTailRows = 1;
+inline constexpr int kPanelVectors = 1;
 inline constexpr int kFloatTileWeights = 2;
 inline constexpr int kFloatTileRows = 2;
 inline constexpr int kFullCodeOffset = 0;  // what full_codes() adds to a signed 8-bit code

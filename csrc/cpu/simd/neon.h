@@ -26,6 +26,8 @@ struct mask16 {
 
 inline constexpr int kRegisters = 8;
 inline constexpr int kTileRows = 4;
+inline constexpr int kTailRows = 2;
+inline constexpr int kPanelVectors = 1;
 inline constexpr int kFloatTileWeights = 2;
 inline constexpr int kFloatTileRows = 3;
 inline constexpr int kFullCodeOffset = 0;
