@@ -122,7 +122,7 @@ void multiply(const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end)
             const uint32_t j_count = min_u32(n - j, kVectorRows);
             float sums[kFewRows][kVectorRows];
             for (uint32_t r = 0; r < j_count; r += 4) {
-                const FourRows<Unpack> four(weight, n, k, j + r);
+                const FourRows<Unpack> four(weight, n, k, j + r, 4);
                 if (planes == 1) {
                     (n_x == 1 ? four_rows<Unpack, true, 1> : four_rows<Unpack, false, 1>)(four, n_steps, x, n_x, r,
                                                                                           sums);

@@ -13,10 +13,11 @@ class FourRows {
     static constexpr uint32_t kHalves = Block::kElements > kChunk ? 2 : 1;  // chunks of a step
     static constexpr size_t kStepBytes = sizeof(Block) * kHalves * kChunk / Block::kElements;
 
-    // Rows j .. j + 3 of [n, k]; rows beyond the last repeat it.
-    FourRows(const uint8_t* weight, uint32_t n, uint32_t k, uint32_t j) : whole_steps_(k / (kHalves * kChunk)) {
+    // Rows j .. j + 3 of [n, k]; rows beyond the last repeat it. `taken`: rows that are gone through together.
+    FourRows(const uint8_t* weight, uint32_t n, uint32_t k, uint32_t j, uint32_t taken)
+        : whole_steps_(k / (kHalves * kChunk)) {
         const size_t row_bytes = size_t{k} / Block::kElements * sizeof(Block);
-        ahead_ = 4 * row_bytes;
+        ahead_ = taken * row_bytes;
         while (ahead_ < 8192) ahead_ *= 2;
         for (uint32_t r = 0; r < 4; ++r) rows_[r] = weight + row_bytes * min_u32(j + r, n - 1);
         if (kHalves == 2 || k % kChunk == 0) return;
@@ -43,8 +44,8 @@ class FourRows {
         return scales;
     }
 
-    // Asks for the step's lines in the next four rows, or if rows are short in later ones, at least 8 KiB ahead: rows
-    // are one stream of memory. Into the L2 cache, whose own prefetcher then has the fewest misses left.
+    // Asks for the step's lines in the next rows, or if rows are short in later ones, at least 8 KiB ahead: rows are
+    // one stream of memory. Into the L2 cache, whose own prefetcher then has the fewest misses left.
     void prefetch(uint32_t step) const {
         for (int r = 0; r < 4; ++r)
             for (size_t line = 0; line < kStepBytes; line += 64)

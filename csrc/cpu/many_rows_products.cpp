@@ -90,13 +90,14 @@ template <class Unpack>
 void unpack_panel(const Panel& panel, const uint8_t* weight, uint32_t n, uint32_t k, uint32_t j) {
     constexpr uint32_t halves = FourRows<Unpack>::kHalves;
     for (uint32_t first = 0; first < kPanelRows; first += kVectorRows) {
-        const FourRows<Unpack> rows[4] = {{weight, n, k, j + first},
-                                          {weight, n, k, j + first + 4},
-                                          {weight, n, k, j + first + 8},
-                                          {weight, n, k, j + first + 12}};
+        const FourRows<Unpack> rows[4] = {{weight, n, k, j + first, kVectorRows},
+                                          {weight, n, k, j + first + 4, kVectorRows},
+                                          {weight, n, k, j + first + 8, kVectorRows},
+                                          {weight, n, k, j + first + 12, kVectorRows}};
         for (uint32_t step = 0; step < quantized_row::padded(k) / (halves * kChunk); ++step) {
             ChunkCodes codes[halves];
             for (uint32_t i = 0; i < 4; ++i) {
+                rows[i].prefetch(step);
                 unpack_chunk(panel, rows[i], step, 0, first + 4 * i, codes[0][i]);
                 if constexpr (halves == 2) unpack_chunk(panel, rows[i], step, 1, first + 4 * i, codes[1][i]);
             }

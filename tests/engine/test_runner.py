@@ -108,7 +108,7 @@ def test_the_cache_of_an_ended_sequence_serves_the_next(tiny_model: Callable[...
         runner.cache.memory.array[:] = 0xFF  # NaN
         expected = alone(runner, ids)
         assert np.isfinite(expected).all()
-        alone(runner, [1] * 500)
+        alone(runner, [1] * 250)
         np.testing.assert_array_equal(alone(runner, ids), expected)
 
 

@@ -17,7 +17,7 @@ from ..graph import CacheLayer, Experts, Graph, Input, Operand, StateLayer, Valu
 from ..lowering import Plan, RowClass, lower
 from ..lowering.layout import row_bytes
 from ..lowering.plan import Launch
-from ..lowering.targets import MANY_ROWS, Target
+from ..lowering.targets import Target
 from .devices import Executor, executor, mapped_files
 from .kv_cache import KVCache
 from .sampling import DRAW
@@ -34,8 +34,6 @@ FIELD_DTYPES = {"u32": np.dtype("<u4"), "f32": np.dtype("<f4")}
 class Runner:
     """One model on one target. `forward` may be called from several threads; steps run one at a time."""
 
-    max_tokens = MANY_ROWS  # of one call of forward
-
     def __init__(
         self,
         graph: Graph,
@@ -49,6 +47,7 @@ class Runner:
         assert graph.output is not None
         self.graph, self.target, self.cache, self.threads = graph, target, cache, threads
         self.vocabulary = graph.output.width
+        self.max_tokens = target.most_rows("many_rows")  # of one call of forward
         self._fuse = fuse
         self._executor = executor(target, graph, threads)
         files = mapped_files(weight.data for weight in graph.weights) if huge_pages else []

@@ -9,7 +9,7 @@ from dataclasses import replace
 from .. import _core
 from ..graph import CacheLayer, Experts, Op, Operand, Value, Weight
 from .fusions import Ops, qkv_prepare, residual_in_linear, users_of, value_of
-from .targets import MANY_ROWS
+from .targets import MOST_ROWS
 
 MAX_SPLITS = 16  # parts of a context, of whole blocks, that few rows of attention are cut into to occupy the GPU
 _TILE_ROWS = 32  # slots of a tile, see csrc/params/product_tile.h
@@ -159,9 +159,10 @@ def order_experts(ops: Ops) -> Ops:
         assert isinstance(weight, Experts)
         experts = len(weight.matrices)
         if (routes, experts) not in orders:
-            # Words for a step of MANY_ROWS: a slot's number, and three for a tile.
-            words = MANY_ROWS * slots + 3 * (MANY_ROWS * slots // _TILE_ROWS + experts)
-            order = Value((value_of(op, "x").shape[0], -(-words // MANY_ROWS)), "expert_order")
+            # Words for the largest step: a slot's number, and three for a tile.
+            rows = MOST_ROWS["metal"]
+            words = rows * slots + 3 * (rows * slots // _TILE_ROWS + experts)
+            order = Value((value_of(op, "x").shape[0], -(-words // rows)), "expert_order")
             operands = {} if routes is None else {"routes": routes}
             out.append(Op("expert_order", operands, {"experts": experts, "slots": slots}, order, op.stage, op.layer))
             orders[routes, experts] = order
