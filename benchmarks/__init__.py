@@ -1,1 +1,1 @@
-"""asv suites (`asv run --python=same --quick`) and the comparison with llama.cpp (`python -m benchmarks.compare`)."""
+"""asv suites (`asv run --python=same --quick`) and a comparison with other engines (`python -m benchmarks.compare`)."""
