@@ -50,6 +50,10 @@ class UnsupportedQuantization(FerruleError):
     """A weight format that ferrule cannot compute with."""
 
 
+class AdapterError(FerruleError):
+    """A LoRA adapter contradicts itself, does not fit the model, or is of a kind that is not supported."""
+
+
 class CorruptFile(FerruleError):
     """The file is truncated or its contents contradict its format or its config."""
 

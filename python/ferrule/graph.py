@@ -58,13 +58,15 @@ class Weight:
     """A parameter of the model.
 
     Matrices are [n_out, n_in] in their stored `format` (see `formats.py`); `data` is their bytes, mapped from the
-    file. Vectors and constants are float32.
+    file. Vectors and constants are float32. `rows` says which rows of the stored matrix called `name` these are, where
+    they are not all.
     """
 
     name: str
     shape: tuple[int, ...]
     format: str
     data: NDArray[np.uint8]
+    rows: range | NDArray[np.intp] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +143,8 @@ class Graph:
     _layer: int | None = None
 
     @contextmanager
-    def layer(self, index: int) -> Iterator[None]:
-        """Ops recorded inside belong to layer `index`."""
+    def layer(self, index: int | None) -> Iterator[None]:
+        """Ops recorded inside belong to layer `index`, or to none."""
         self._layer = index
         try:
             yield

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from . import _core
 from .architectures import Architecture, record
-from .checkpoint import Checkpoint, open_checkpoint
+from .checkpoint import Adapter, Checkpoint, open_adapter, open_checkpoint
 from .engine import devices, kv_cache, machine
 from .engine.generation import Completion, Stream, check_length
 from .engine.runner import Runner
@@ -25,6 +25,7 @@ from .engine.sampling import GenerationOptions, check_integer
 from .engine.step_inputs import Chunk
 from .errors import DeviceError, FerruleError, MemoryBudgetError, OptionError, UnsupportedOp
 from .graph import Graph
+from .lora import adapt
 from .lowering import Target, cpu_target, lower
 from .tokenizer import Tokenizer, load_tokenizer
 
@@ -36,6 +37,7 @@ _POOL_POSITIONS = 16 * 2048  # what all texts together may keep where the contex
 def load(
     model: str | Path | None = None,
     *,
+    adapter: str | Path | None = None,
     device: str = "auto",
     threads: int | None = None,
     context: int | None = None,
@@ -53,6 +55,7 @@ def load(
     Args:
         model: a GGUF file, a Hugging Face directory or a hub model (`org/name`, `org/name:Q4_K_M`,
             `org/name/file.gguf`); None takes an installed model package.
+        adapter: a LoRA adapter to run the model with: a PEFT directory, or for a GGUF model also a GGUF file.
         device: "cpu", "metal", or "auto" for the best that can run the model.
         threads: CPU threads, by default one per physical core that the process may use.
         context: most tokens of one text, prompt and answer together; by default the model's own limit, or what fits
@@ -71,13 +74,15 @@ def load(
     Raises:
         ModelNotFound: there is no such file, directory, package or hub model.
         CorruptFile: the file is damaged or contradicts itself.
+        AdapterError: the adapter does not fit the model, or is of a kind that is not supported.
         UnsupportedArchitecture, UnsupportedQuantization, UnsupportedOp: ferrule cannot compute this model.
         DeviceError: the device or target does not exist here.
         MemoryBudgetError: the cache of the `context` asked for does not fit into memory.
         OptionError: an argument is out of its range.
     """
-    if model is not None and not isinstance(model, str | os.PathLike):
-        raise OptionError("model is no path or name", expected="str or Path", found=type(model).__name__)
+    for name, path in (("model", model), ("adapter", adapter)):
+        if path is not None and not isinstance(path, str | os.PathLike):
+            raise OptionError(f"{name} is no path or name", expected="str or Path", found=type(path).__name__)
     _check_choice("device", device, ("auto", "cpu", "metal"))
     _check_choice("kv_dtype", kv_dtype, ("auto", "f16", "f32"))
     _check_choice("activation_bits", activation_bits, (16, 8))
@@ -85,6 +90,9 @@ def load(
         check_integer("threads", threads, 1, 1024)
     checkpoint = open_checkpoint(model, progress=progress, revision=revision)
     architecture = record(checkpoint, ignore_config_keys=ignore_config_keys)
+    lora = None if adapter is None else open_adapter(adapter)
+    if lora is not None:
+        architecture = adapt(architecture, checkpoint, lora)
     graph = architecture.graph
     dtype = kv_cache.cache_dtype(graph) if kv_dtype == "auto" else kv_dtype
     runs_on, reason = _choose_device(device, target, activation_bits, graph, dtype)
@@ -92,7 +100,15 @@ def load(
     cache = kv_cache.KVCache(graph.caches, dtype=dtype, positions=pool, states=graph.states)
     moves = huge_pages and runs_on.backend == "cpu" and 2 * _mapped_bytes(checkpoint) <= machine.available_bytes()
     runner = Runner(graph, runs_on, cache, threads=threads or machine.cores(), huge_pages=moves)
-    return Model(checkpoint, architecture, runner, context=positions, device_reason=reason, chat_template=chat_template)
+    return Model(
+        checkpoint,
+        architecture,
+        runner,
+        context=positions,
+        device_reason=reason,
+        chat_template=chat_template,
+        adapter=lora,
+    )
 
 
 class Model:
@@ -113,6 +129,7 @@ class Model:
         context: int,
         device_reason: str,
         chat_template: str | None = None,
+        adapter: Adapter | None = None,
     ) -> None:
         self.path = checkpoint.path
         self.context = context
@@ -120,6 +137,7 @@ class Model:
         self._device_reason = device_reason
         self._opened: tuple[Checkpoint, Architecture, Runner] | None = checkpoint, architecture, runner
         self._chat_template = chat_template
+        self._adapter = adapter
 
     def __repr__(self) -> str:
         state = "closed" if self._opened is None else f"{self.architecture.family} on {self.runner.target.name}"
@@ -226,6 +244,7 @@ class Model:
             "path": str(self.path),
             "container": checkpoint.container,
             "architecture": architecture.family,
+            "adapter": None if self._adapter is None else self._adapter.info(),
             "parameters": sum(int(np.prod(w.shape, dtype=np.int64)) for w in graph.weights),
             "weights": dict(formats.most_common()),
             "weight_bytes": _mapped_bytes(checkpoint),

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+import tiny_adapters
 from ferrule.checkpoint import packages
 from ferrule.cli import info
 from ferrule.cli.main import main
@@ -158,6 +159,18 @@ def test_bench(
     assert {stage["kernel"] for stages in found["profiles"].values() for stage in stages} >= {"matvec_bf16", "rms_norm"}
 
 
+def test_lora(ferrule: Callable[..., Result], tiny_model: Callable[..., Path], tmp_path: Path) -> None:
+    model, lora = tiny_model("llama3"), ("--lora", tiny_adapters.build("llama3-patterns", tmp_path))
+    texts = {ferrule("run", "Once", "-m", model, "-n", 8, "--temperature", 0, *more).out for more in ((), lora)}
+    assert len(texts) == 2
+    out = ferrule("info", model, *lora).out
+    assert f"\nadapter        {tmp_path / 'adapter_model.safetensors'}, 10 matrices of rank 1, 3, 4, 8.26 kB\n" in out
+    assert json.loads(ferrule("info", model, *lora, "--json").out)["adapter"]["ranks"] == [1, 3, 4]
+    assert json.loads(ferrule("info", model, "--json").out)["adapter"] is None
+    assert "  qkv lora  " in ferrule("map", model, *lora).out
+    assert "all agree" in ferrule("verify", model, *lora, "--target", "generic").out
+
+
 HELP = {
     "bench": "--profile",
     "": "Commands:",
@@ -179,6 +192,7 @@ def test_help(ferrule: Callable[..., Result], command: str) -> None:
 
 WRONG = {
     "file": (("run", "x", "-m", "/no/such.gguf"), 1, "Error: /no/such.gguf: no such file or directory"),
+    "adapter": (("run", "x", "--lora", "/no/such"), 1, "Error: /no/such: no such adapter. Give a PEFT directory or"),
     "kind of file": (("info", __file__), 1, "this is no GGUF file"),
     "target": (("run", "x", "--target", "sse9"), 1, "Error: there is no target 'sse9'; expected "),
     "target of a map": (("map", "--target", "avx1"), 1, "Error: unknown target 'avx1'"),

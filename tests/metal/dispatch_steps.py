@@ -38,15 +38,20 @@ def information(path: Path, device: str) -> dict[str, Any]:
         return model.info()
 
 
-def logits(path: Path, prompts: list[Tokens], kv_dtype: str = "auto") -> list[Logits]:
-    with ferrule.load(path, device="metal", kv_dtype=kv_dtype) as model:
+def logits(path: Path, prompts: list[Tokens], kv_dtype: str = "auto", adapter: Path | None = None) -> list[Logits]:
+    with ferrule.load(path, device="metal", kv_dtype=kv_dtype, adapter=adapter) as model:
         return [model.logits(prompt) for prompt in prompts]
 
 
 def greedy(
-    path: Path, prompts: list[Tokens], n: int, kv_dtype: str = "auto", context: int = 64
+    path: Path,
+    prompts: list[Tokens],
+    n: int,
+    kv_dtype: str = "auto",
+    context: int = 64,
+    adapter: Path | None = None,
 ) -> list[tuple[int, ...]]:
-    with ferrule.load(path, device="metal", context=context, kv_dtype=kv_dtype) as model:
+    with ferrule.load(path, device="metal", context=context, kv_dtype=kv_dtype, adapter=adapter) as model:
         options = {"max_new_tokens": n, "temperature": 0, "ignore_eos": True}
         return [model.generate(prompt, **options).tokens for prompt in prompts]
 

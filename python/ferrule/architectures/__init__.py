@@ -57,7 +57,7 @@ def record(checkpoint: Checkpoint, *, ignore_config_keys: Iterable[str] = ()) ->
     tensors = checkpoint.tensors
     if "text_config" in values:
         values = {**{k: v for k, v in values.items() if k == "tie_word_embeddings"}, **values["text_config"]}
-        tensors = {_hoisted(tensor): stored for tensor, stored in tensors.items()}
+        tensors = {hoisted(tensor): stored for tensor, stored in tensors.items()}
     if values.get("tie_word_embeddings"):
         tensors = {tensor: stored for tensor, stored in tensors.items() if tensor != "lm_head.weight"}
     config = Config(
@@ -89,7 +89,8 @@ def find_family(config: Any, path: str) -> tuple[str, ModuleType]:
     )
 
 
-def _hoisted(tensor: str) -> str:
+def hoisted(tensor: str) -> str:
+    """The name that a tensor of a model's text tower has in a text model."""
     for prefix, replacement in _TEXT_TOWERS.items():
         if tensor.startswith(prefix):
             return replacement + tensor.removeprefix(prefix)

@@ -173,7 +173,7 @@ class Weights:
         if key not in self._made:
             by_row = stored.data.reshape(stored.shape[0], FORMATS[stored.format].row_bytes(n_in))
             taken = by_row[chosen.start : chosen.stop] if isinstance(chosen, range) else by_row[chosen]
-            self._made[key] = Weight(stored.name, (n_out, n_in), stored.format, taken.reshape(-1))
+            self._made[key] = Weight(stored.name, (n_out, n_in), stored.format, taken.reshape(-1), rows)
         return self._made[key]
 
     def _turned(self, stored: StoredTensor) -> StoredTensor:

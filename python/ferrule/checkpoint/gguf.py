@@ -63,6 +63,8 @@ def open_gguf(path: Path) -> Checkpoint:
             hint=f"Name the files <name>-00001-of-{count:05}.gguf and so on" if isinstance(count, int) else None,
         )
 
+    if metadata.get("general.type") == "adapter":
+        raise ModelNotFound("the file holds a LoRA adapter", path=path, hint="Give its base model, and it as adapter")
     architecture = metadata.get("general.architecture")
     if not isinstance(architecture, str):
         raise CorruptFile("metadata key general.architecture", path=path, expected="a string", found=repr(architecture))

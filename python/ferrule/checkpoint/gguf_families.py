@@ -9,8 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from . import gguf_adjust as adjust
 from .gguf_adjust import Config, Tensors
+
+RowOrder = Callable[[int, Mapping[str, Any]], NDArray[np.intp]]
 
 
 @dataclass(frozen=True)
@@ -19,7 +24,9 @@ class Family:
 
     `tensors`: stems, or whole names, GGUF -> Hugging Face. `keys`: metadata keys -> config keys, "" for keys that say
     nothing more. `config`: what the architecture implies and the file does not say. `adjust(config, tensors)` does what
-    is more than renaming, `tensors` being under Hugging Face's names.
+    is more than renaming, `tensors` being under Hugging Face's names. `rows`: last part of a matrix's name -> the order
+    that converters give its n rows, as the row of Hugging Face's that each of them is, from n and the config.
+    `converted`: matrices, by a pattern of Hugging Face's names, of which converters change more than that order.
     """
 
     model_type: str
@@ -29,6 +36,8 @@ class Family:
     required: tuple[str, ...] = ("block_count", "embedding_length")
     without: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # absent key -> config that follows from it
     adjust: Callable[[Config, Tensors], None] | None = None
+    rows: Mapping[str, RowOrder] = field(default_factory=dict)
+    converted: str | None = None
 
 
 _DENSE = (
@@ -46,6 +55,23 @@ def _under(prefix: str, table: Mapping[str, str]) -> dict[str, str]:
     return {f"blk.{{}}.{gguf}": f"{prefix}.{hf}" for gguf, hf in table.items()}
 
 
+def _neighbours(heads: str) -> RowOrder:
+    """The halves of each head interleaved, so that values that turn together are neighbours."""
+    return lambda n, config: np.arange(n).reshape(config[heads], 2, -1).swapaxes(1, 2).reshape(-1)
+
+
+def _by_parts(heads: str, kv_heads: str) -> RowOrder:
+    """All queries, keys, values, where Hugging Face has the queries, key and value of each key/value head together."""
+
+    def order(n: int, config: Mapping[str, Any]) -> NDArray[np.intp]:
+        group = config[heads] // config[kv_heads]
+        grouped = np.arange(n).reshape(config[kv_heads], group + 2, -1)
+        return np.concatenate([part.reshape(-1) for part in np.split(grouped, [group, group + 1], axis=1)])
+
+    return order
+
+
+_TURNED = {"q_proj": _neighbours("num_attention_heads"), "k_proj": _neighbours("num_key_value_heads")}
 _SANDWICH = _under(
     _LAYER,
     {
@@ -320,11 +346,12 @@ _NEMOTRON_H = Family(
         **_INNER,
     },
     adjust=adjust.nemotron_h,
+    rows=_TURNED,
 )
 
 FAMILIES = {
     "llama": Family(  # also Mistral, Mixtral and SmolLM: converters write one architecture for all
-        "llama", tensors=_MIXTRAL_EXPERTS, keys=_LOCAL_EXPERTS, required=_DENSE, adjust=adjust.llama
+        "llama", tensors=_MIXTRAL_EXPERTS, keys=_LOCAL_EXPERTS, required=_DENSE, adjust=adjust.llama, rows=_TURNED
     ),
     "mistral3": Family(
         "ministral3",
@@ -333,8 +360,9 @@ FAMILIES = {
             "rope.scaling.yarn_log_multiplier": "yarn_log_multiplier",
         },
         adjust=adjust.sharpened,
+        rows=_TURNED,
     ),
-    "arcee": Family("arcee", config={"hidden_act": "relu2"}),
+    "arcee": Family("arcee", config={"hidden_act": "relu2"}, rows=_TURNED),
     "seed_oss": Family("seed_oss", tensors=_NORM_BEFORE_FFN),
     "qwen2": Family("qwen2", required=_DENSE),
     "qwen2vl": Family("qwen2_vl", keys={"rope.dimension_sections": "mrope_section"}, adjust=adjust.sections),
@@ -346,8 +374,12 @@ FAMILIES = {
         "qwen3_vl_moe", keys={**_QWEN_EXPERTS, **_QWEN3_VL}, config={"norm_topk_prob": True}, adjust=adjust.sections
     ),
     "qwen3next": Family("qwen3_next", tensors=_DELTA_NET, keys=_LINEAR_KEYS, adjust=adjust.delta_net),
-    "qwen35": Family("qwen3_5", tensors=_DELTA_NET, keys=_LINEAR_KEYS, adjust=adjust.delta_net),
-    "qwen35moe": Family("qwen3_5_moe", tensors=_DELTA_NET, keys=_LINEAR_KEYS, adjust=adjust.delta_net),
+    "qwen35": Family(
+        "qwen3_5", tensors=_DELTA_NET, keys=_LINEAR_KEYS, adjust=adjust.delta_net, converted=r"\.linear_attn\."
+    ),
+    "qwen35moe": Family(
+        "qwen3_5_moe", tensors=_DELTA_NET, keys=_LINEAR_KEYS, adjust=adjust.delta_net, converted=r"\.linear_attn\."
+    ),
     "gemma": Family("gemma"),
     "gemma2": Family("gemma2", tensors=_SANDWICH, adjust=adjust.query_scale_of_27b),
     "gemma3": Family(
@@ -422,9 +454,9 @@ FAMILIES = {
         adjust=adjust.gemma4,
     ),
     "granite": Family(
-        "granite", keys={**_GRANITE_KEYS, **_NO_SSM}, adjust=adjust.granite
+        "granite", keys={**_GRANITE_KEYS, **_NO_SSM}, adjust=adjust.granite, rows=_TURNED
     ),  # also hybrids without experts
-    "granitemoe": Family("granitemoe", tensors=_GRANITE_TENSORS, keys=_GRANITE_KEYS),
+    "granitemoe": Family("granitemoe", tensors=_GRANITE_TENSORS, keys=_GRANITE_KEYS, rows=_TURNED),
     "granitehybrid": Family(
         "granitemoehybrid",
         tensors=_GRANITE_TENSORS,
@@ -438,8 +470,9 @@ FAMILIES = {
             "rope.scaling.finetuned": "rope_finetuned",
         },
         adjust=adjust.granite_hybrid,
+        rows=_TURNED,
     ),
-    "olmo": Family("olmo", keys={"attention.clamp_kqv": "clip_qkv", "attention.layer_norm_epsilon": ""}),
+    "olmo": Family("olmo", keys={"attention.clamp_kqv": "clip_qkv", "attention.layer_norm_epsilon": ""}, rows=_TURNED),
     "olmo2": Family("olmo2", tensors=_POST_NORMS, keys={"rope.freq_base_swa": ""}),  # also OLMo 3
     "olmoe": Family("olmoe", keys={**_EXPERT_KEYS, "expert_count": "num_experts"}),
     "phi2": Family(
@@ -457,7 +490,7 @@ FAMILIES = {
         adjust=adjust.longrope,
     ),
     "phimoe": Family("phimoe", tensors=_MIXTRAL_EXPERTS, keys={**_LOCAL_EXPERTS, **_PHI3_KEYS}, adjust=adjust.longrope),
-    "smollm3": Family("smollm3"),
+    "smollm3": Family("smollm3", rows=_TURNED),
     "gpt-oss": Family(
         "gpt_oss",
         tensors={
@@ -516,12 +549,14 @@ FAMILIES = {
         },
         keys={**_LAYER_NORM, "use_parallel_residual": "use_parallel_residual"},
         config={"partial_rotary_factor": 1.0},
+        rows={"query_key_value": _by_parts("num_attention_heads", "num_attention_heads")},
     ),
     "falcon": Family(
         "falcon",
         tensors=_FALCON,
         keys={"attention.layer_norm_epsilon": "layer_norm_epsilon", "feed_forward_length": "ffn_hidden_size"},
         adjust=adjust.falcon,
+        rows={"query_key_value": _by_parts("num_attention_heads", "num_kv_heads")},
     ),
     "bloom": Family(
         "bloom",
@@ -533,6 +568,7 @@ FAMILIES = {
             "feed_forward_length": "",
             "attention.head_count_kv": "",
         },
+        rows={"query_key_value": _by_parts("n_head", "n_head")},
     ),
     "mpt": Family(
         "mpt",
@@ -711,6 +747,7 @@ FAMILIES = {
             **_INNER,
         },
         adjust=adjust.falcon_h1,
+        converted=r".",
     ),
     "lfm2": Family(
         "lfm2",

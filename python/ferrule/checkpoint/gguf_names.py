@@ -16,6 +16,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import CorruptFile
 from .base import StoredTensor
 from .gguf_families import FAMILIES, Family
@@ -106,6 +109,21 @@ def hf_tensor_name(architecture: str, name: str) -> str:
 def gguf_tensor_name(architecture: str, name: str) -> str:
     """The GGUF name of a Hugging Face tensor; the name itself where the tables do not know it."""
     return _translated({hf: gguf for gguf, hf in _tensor_table(architecture).items()}, name)
+
+
+def hf_rows(architecture: str, name: str, n: int, config: Mapping[str, Any]) -> NDArray[np.intp] | None:
+    """Which row of Hugging Face's matrix `name` (without ".weight") each of the n rows in a GGUF file is.
+
+    None where the order is the same.
+    """
+    order = family(architecture).rows.get(name.rpartition(".")[2])
+    return None if order is None else order(n, config)
+
+
+def is_converted(architecture: str, name: str) -> bool:
+    """Whether converters change more than the order of rows of the matrix `name` (without ".weight")."""
+    pattern = family(architecture).converted
+    return pattern is not None and re.search(pattern, name) is not None
 
 
 def _tensor_table(architecture: str) -> dict[str, str]:

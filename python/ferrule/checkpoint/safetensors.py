@@ -182,7 +182,7 @@ def _weights_file(directory: Path) -> Path:
     names = sorted(path.name for path in directory.iterdir())
     hint = f"Expected {_SINGLE}, or {_INDEX} and its shards"
     if "adapter_model.safetensors" in names:
-        hint = "The directory holds a LoRA adapter: give its base model"
+        hint = "The directory holds a LoRA adapter: give its base model, and it as adapter"
     elif any(name.startswith("pytorch_model") for name in names):
         hint = "Convert pytorch_model.bin to safetensors: load it with transformers and call save_pretrained"
     raise ModelNotFound("no safetensors weights in this directory", path=directory, hint=hint)

@@ -48,6 +48,11 @@ def as_text(facts: Mapping[str, Any]) -> str:
         "cache": f"{facts['kv_dtype']}, {_size(per_token)} per token{saved}",
         "runs on": f"{facts['device']} ({facts['target']}), {facts['threads']} threads",
     }
+    if adapter := facts["adapter"]:
+        ranks = ", ".join(map(str, adapter["ranks"]))
+        rows["adapter"] = (
+            f"{adapter['path']}, {adapter['matrices']} matrices of rank {ranks}, {_size(adapter['bytes'])}"
+        )
     width = max(map(len, rows))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows.items())
 

@@ -7,7 +7,6 @@ import json
 import click
 
 from .. import lowering
-from ..architectures import record
 from ..checkpoint import open_checkpoint
 from ..engine.kv_cache import cache_dtype
 from ..lowering import show
@@ -21,6 +20,7 @@ from . import options
 @click.option("--rows", type=click.Choice(["few", "many"]), default="few", help="few: decode (default); many: prefill.")
 @click.option("--kv-dtype", type=click.Choice(["auto", "f16", "f32"]), default="auto", help="Type of the cache.")
 @click.option("--fuse/--no-fuse", default=True, help="Whether ops are fused; default: they are.")
+@options.adapter
 @options.revision
 @options.json_flag
 def show_map(
@@ -30,6 +30,7 @@ def show_map(
     rows: str,
     kv_dtype: str,
     fuse: bool,
+    adapter: str | None,
     revision: str | None,
     as_json: bool,
 ) -> None:
@@ -38,7 +39,8 @@ def show_map(
     Any target's map can be printed on any machine: nothing is computed.
     """
     chosen = lowering.cpu_target(target) if backend == "cpu" else lowering.metal_target(target)
-    graph = record(open_checkpoint(model, progress=options.show_progress(), revision=revision)).graph
+    checkpoint = open_checkpoint(model, progress=options.show_progress(), revision=revision)
+    graph = options.graph(checkpoint, adapter)
     dtype = cache_dtype(graph) if kv_dtype == "auto" else kv_dtype
     row_class = chosen.row_class(1) if rows == "few" else "many_rows"
     plan = lowering.lower(graph, chosen, row_class, kv_dtype=dtype, fuse=fuse, allow_missing=True)

@@ -8,17 +8,32 @@ from typing import Any, TypeVar
 
 import click
 
+from ..architectures import record
+from ..checkpoint import Checkpoint, open_adapter
+from ..graph import Graph
+from ..lora import adapt
 from ..model import Model
 from ..model import load as load_model
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_LOADING = ("context", "threads", "target", "device", "kv_dtype", "activation_bits", "huge_pages", "revision")
+_LOADING = (
+    "adapter",
+    "context",
+    "threads",
+    "target",
+    "device",
+    "kv_dtype",
+    "activation_bits",
+    "huge_pages",
+    "revision",
+)
 
 MODEL_HELP = """MODEL is a GGUF file, a Hugging Face directory or a hub model (org/name, org/name:Q4_K_M,
 org/name/file.gguf); without one, an installed model package is used."""
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+adapter = click.option("--lora", "adapter", metavar="ADAPTER", help="LoRA adapter: a PEFT directory or a GGUF file.")
 revision = click.option("--revision", metavar="NAME", help="Branch, tag or commit of a hub model.")
 
 
@@ -39,6 +54,7 @@ def loading(command: F) -> F:
         click.option("--device", type=devices, default="auto", help="Where to run."),
         click.option("--target", metavar="NAME", help="CPU instruction set to force, such as avx2."),
         _whole_number("--threads", 1, "CPU threads; default: the physical cores."),
+        adapter,
         _whole_number("--context", 1, "Most tokens of prompt and answer; default: the model's limit."),
     ):
         command = option(command)
@@ -75,6 +91,14 @@ def load(model: str | None, options: dict[str, Any]) -> Model:
     """Loads the named model, or an installed one, taking the options of loading out of `options`."""
     chosen = {name: options.pop(name) for name in _LOADING}
     return load_model(model, progress=show_progress(), **chosen)
+
+
+def graph(checkpoint: Checkpoint, adapter: str | None) -> Graph:
+    """The graph of a model, of one with an adapter where that is named."""
+    architecture = record(checkpoint)
+    if adapter is not None:
+        architecture = adapt(architecture, checkpoint, open_adapter(adapter))
+    return architecture.graph
 
 
 def show_progress() -> bool:

@@ -6,7 +6,6 @@ import sys
 
 import click
 
-from ..architectures import record
 from ..checkpoint import open_checkpoint
 from ..engine import devices, machine
 from ..engine.verify import TOLERANCE, compare, first_divergence, trace
@@ -21,9 +20,16 @@ from . import options
 @click.option("--target", metavar="NAME", help="CPU instruction set, such as avx2.")
 @click.option("--prompt", metavar="TEXT", default="The quick brown fox", help="The step's tokens.")
 @click.option("--tolerance", type=float, metavar="X", default=TOLERANCE, help="Largest relative error of an op.")
+@options.adapter
 @options.revision
 def verify(
-    model: str | None, backends: str, target: str | None, prompt: str, tolerance: float, revision: str | None
+    model: str | None,
+    backends: str,
+    target: str | None,
+    prompt: str,
+    tolerance: float,
+    adapter: str | None,
+    revision: str | None,
 ) -> None:
     """Run MODEL op by op and name the first op whose result is not that of NumPy in float64.
 
@@ -35,7 +41,7 @@ def verify(
             raise click.BadParameter(f"{backend!r} is neither cpu nor metal", param_hint="--backends")
         targets.append(cpu_target(target) if backend == "cpu" else devices.gpu())
     checkpoint = open_checkpoint(model, progress=options.show_progress(), revision=revision)
-    graph = record(checkpoint).graph
+    graph = options.graph(checkpoint, adapter)
     tokens = load_tokenizer(checkpoint).encode(prompt)
     expected = trace(graph, tokens)
     status = 0

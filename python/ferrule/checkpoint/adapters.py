@@ -1,0 +1,193 @@
+"""Reads LoRA adapters (Hu et al. 2021), PEFT directories and GGUF files: what they add to which matrix.
+
+Sources: what PEFT saves and how it scales, what llama.cpp's converter of adapters writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import AdapterError, ModelNotFound
+from . import gguf_names
+from .base import StoredTensor
+from .gguf import read_gguf
+from .safetensors import read_json, read_safetensors
+
+_CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+_PEFT_NAME = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
+_GGUF_NAME = re.compile(r"(.+)\.weight\.lora_([ab])")
+_MERGE = "Merge it into its base model with PEFT (merge_and_unload) and load the result"
+
+# Keys of PEFT's config that are read here, tell how factors were trained, or which matrices have some.
+_KNOWN = set(
+    """
+    peft_type r lora_alpha use_rslora rank_pattern alpha_pattern init_lora_weights
+    auto_mapping base_model_name_or_path corda_config ensure_weight_tying eva_config exclude_modules fan_in_fan_out
+    inference_mode layers_pattern layers_to_transform loftq_config lora_dropout lora_ga_config megatron_config
+    megatron_core peft_version qalora_group_size revision runtime_config target_modules task_type
+    """.split()
+)
+# First words of `init_lora_weights` that take the factors out of the base's matrices.
+_CHANGES_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    """What an adapter adds to a matrix [n_out, n_in]: scale * b @ a, a: [rank, n_in], b: [n_out, rank]."""
+
+    a: StoredTensor
+    b: StoredTensor
+    scale: float
+
+
+@dataclass(frozen=True, eq=False)
+class Adapter:
+    """One adapter on disk, `path` its weights.
+
+    `deltas` are by Hugging Face's name of the matrix, without ".weight". `architecture` is GGUF's name of the base's
+    architecture, whose order the rows of `b` then have; None in Hugging Face's order.
+    """
+
+    path: Path
+    architecture: str | None
+    deltas: Mapping[str, LowRank]
+
+    def info(self) -> dict[str, Any]:
+        """What it is, as plain data."""
+        factors = [factor for delta in self.deltas.values() for factor in (delta.a, delta.b)]
+        return {
+            "path": str(self.path),
+            "matrices": len(self.deltas),
+            "ranks": sorted({delta.a.shape[0] for delta in self.deltas.values()}),
+            "bytes": sum(factor.data.nbytes for factor in factors),
+        }
+
+
+def open_adapter(path: str | Path) -> Adapter:
+    """Opens a directory with adapter_config.json and adapter_model.safetensors, or a GGUF file.
+
+    Raises ModelNotFound where there is none, CorruptFile for a damaged file, AdapterError for an adapter of a kind that
+    is not supported or that contradicts itself.
+    """
+    path = Path(path).expanduser()
+    if path.is_dir():
+        return _open_peft(path)
+    if not path.is_file():
+        raise ModelNotFound("no such adapter", path=path, hint="Give a PEFT directory or a GGUF file")
+    if path.name in (_CONFIG, _WEIGHTS):
+        return _open_peft(path.parent)
+    return _open_gguf(path)
+
+
+def _open_peft(directory: Path) -> Adapter:
+    config_path, path = directory / _CONFIG, directory / _WEIGHTS
+    for file in (config_path, path):
+        if not file.is_file():
+            is_pickled = file == path and (directory / "adapter_model.bin").is_file()
+            convert = "Convert adapter_model.bin: load it with PEFT and call save_pretrained"
+            hint = convert if is_pickled else f"A PEFT adapter is a directory with {_CONFIG} and {_WEIGHTS}"
+            raise ModelNotFound(f"the adapter has no {file.name}", path=directory, hint=hint)
+    config = read_json(config_path)
+    _refuse_other_maths(config, config_path)
+    deltas = {}
+    for module, (a, b) in _pairs(read_safetensors(path), _PEFT_NAME, path).items():
+        rank = _of_module(config.get("rank_pattern"), module, config.get("r"), config_path)
+        alpha = _of_module(config.get("alpha_pattern"), module, config.get("lora_alpha"), config_path)
+        if a.shape[0] != rank:
+            raise AdapterError(
+                f"the rank is not that of {_CONFIG}",
+                path=path,
+                tensor=a.name,
+                expected=f"{rank:g}",
+                found=str(a.shape[0]),
+            )
+        deltas[module] = LowRank(a, b, alpha / (rank**0.5 if config.get("use_rslora") else rank))
+    return Adapter(path, None, deltas)
+
+
+def _refuse_other_maths(config: Mapping[str, Any], path: Path) -> None:
+    """Raises for a config that says more than which low-rank factors are added to which matrices."""
+    if config.get("peft_type") != "LORA":
+        raise AdapterError("peft_type", path=path, expected="LORA", found=str(config.get("peft_type")), hint=_MERGE)
+    for key, value in config.items():
+        if key not in _KNOWN and value not in (None, False, "none", [], {}):
+            raise AdapterError(f"{key} is not supported", path=path, found=repr(value)[:60], hint=_MERGE)
+    start = config.get("init_lora_weights")
+    if isinstance(start, str) and start.lower().startswith(_CHANGES_BASE):
+        raise AdapterError(
+            "init_lora_weights names a start that changes the base model's weights",
+            path=path,
+            found=repr(start),
+            hint="Save it as plain LoRA with PEFT (path_initial_model_for_weight_conversion)",
+        )
+
+
+def _of_module(patterns: Any, module: str, otherwise: Any, path: Path) -> float:
+    """The value of the first pattern that fits the end of the module's name, or the one for all others."""
+    patterns = patterns if isinstance(patterns, dict) else {}
+    value = next((v for pattern, v in patterns.items() if re.match(rf"(.*\.)?({pattern})$", module)), otherwise)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise AdapterError(f"rank or alpha of {module}", path=path, expected="a positive number", found=repr(value))
+    return value
+
+
+def _open_gguf(path: Path) -> Adapter:
+    file = read_gguf(path)
+    kind = file.metadata.get("general.type"), file.metadata.get("adapter.type")
+    if kind != ("adapter", "lora"):
+        raise AdapterError(
+            "the file holds no LoRA adapter",
+            path=path,
+            expected="general.type adapter, adapter.type lora",
+            found=", ".join(map(str, kind)),
+            hint="Give the model as the model, and an adapter made by llama.cpp's convert_lora_to_gguf.py here",
+        )
+    if file.metadata.get("adapter.alora.invocation_tokens"):
+        raise AdapterError("adapters that begin at given tokens (aLoRA) are not supported", path=path)
+    architecture, alpha = file.metadata.get("general.architecture"), file.metadata.get("adapter.lora.alpha")
+    if not isinstance(architecture, str) or not isinstance(alpha, float) or alpha < 0:
+        raise AdapterError(
+            "metadata keys general.architecture, adapter.lora.alpha",
+            path=path,
+            expected="a string and a number from 0 up",
+            found=f"{architecture!r}, {alpha!r}",
+        )
+    deltas = {}
+    for name, (a, b) in _pairs(file.tensors, _GGUF_NAME, path).items():
+        module = gguf_names.hf_tensor_name(architecture, f"{name}.weight").removesuffix(".weight")
+        deltas[module] = LowRank(a, b, alpha / b.shape[-1] if alpha else 1.0)
+    return Adapter(path, architecture, deltas)
+
+
+def _pairs(
+    tensors: Mapping[str, StoredTensor], pattern: re.Pattern[str], path: Path
+) -> dict[str, tuple[StoredTensor, StoredTensor]]:
+    """The factors a and b of every matrix, by its name."""
+    factors: dict[str, dict[str, StoredTensor]] = {}
+    for name, tensor in tensors.items():
+        match = pattern.fullmatch(name)
+        if match is None:
+            raise AdapterError("the tensor is no factor of a matrix's delta", path=path, tensor=name, hint=_MERGE)
+        factors.setdefault(match[1], {})[match[2].lower()] = tensor
+    if not factors:
+        raise AdapterError("the adapter holds no tensors", path=path)
+    pairs = {}
+    for module, found in factors.items():
+        a, b = found.get("a"), found.get("b")
+        if a is None or b is None:
+            there = next(iter(found.values()))
+            raise AdapterError("its other factor is missing", path=path, tensor=there.name, hint="Download it again")
+        if len(a.shape) != 2 or len(b.shape) != 2 or b.shape[1] != a.shape[0]:
+            raise AdapterError(
+                "the factors' shapes do not fit each other",
+                path=path,
+                tensor=b.name,
+                expected=f"[n_out, {a.shape[0]}] for a of [rank, n_in]",
+                found=f"{list(b.shape)} for {list(a.shape)}",
+            )
+        pairs[module] = a, b
+    return pairs
