@@ -32,10 +32,23 @@ inline void store_codes(int8_t* high, int8_t* low, simd::f32x16 x, simd::f32x16 
     store_i8(low, codes - (upper << 7));
 }
 
+// The kChunk values from `chunk` on of a row without planes: x[0, n), then zeros.
+inline void round_chunk(const float* x, uint32_t n, uint32_t chunk, uint8_t* row) {
+    using namespace simd;
+    int32_t* pairs = reinterpret_cast<int32_t*>(row) + chunk / 2;
+    for (uint32_t i = 0; i < quantized_row::kChunk; i += 32) {
+        const uint32_t left = i < n ? n - i : 0;
+        const f32x16 a = left >= 16 ? load(x + i) : load_partial(x + i, left);
+        const f32x16 b = left >= 32 ? load(x + i + 16) : load_partial(x + i + 16, left > 16 ? left - 16 : 0);
+        store(pairs + i / 2, to_bf16(a, b));
+    }
+}
+
 // The kChunk codes from `chunk` on of a row of k values: x[0, n), then zeros. A group that holds NaN or infinity gets
 // that as its scale, so that its products are not finite.
 inline void quantize_chunk(const float* x, uint32_t n, uint32_t chunk, uint32_t k, uint32_t planes, uint8_t* row) {
     using namespace simd;
+    if (planes == 0) return round_chunk(x, n, chunk, row);
     int8_t* high = reinterpret_cast<int8_t*>(row) + chunk;
     int8_t* low = planes == 2 ? high + quantized_row::low_offset(k) : nullptr;
     float* scales =

@@ -30,6 +30,7 @@ std::span<const Kernel> rms_norm_kernels();
 std::span<const Kernel> root_mean_square_kernels();
 std::span<const Kernel> rope_kernels();
 std::span<const Kernel> rope_table_kernels();
+std::span<const Kernel> rounded_products_kernels();
 std::span<const Kernel> route_kernels();
 std::span<const Kernel> scale_kernels();
 std::span<const Kernel> scale_by_position_kernels();
@@ -69,6 +70,7 @@ KernelTable kernels() {
         root_mean_square_kernels(),
         rope_kernels(),
         rope_table_kernels(),
+        rounded_products_kernels(),
         route_kernels(),
         scale_kernels(),
         scale_by_position_kernels(),

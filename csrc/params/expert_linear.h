@@ -1,12 +1,12 @@
 // expert_linear: for each row r and slot s of `slots`, with e the slot's expert:
 //   out[r, s, j] = (sum_i(x[r, s', i] * weight[e][j, i]) + bias[e, j]) * (weighted ? routes' weight of the slot : 1)
 // e is routes[r, s] (route.h) or, where `routes` is absent, s. x: [rows, x_slots, k] with x_slots 1 (s' = 0) or `slots`
-// (s' = s), f32 for float weights and on Metal, else one quantised row (quantized_row.h) for each part of k values;
-// out: f32 [rows, slots, n]; bias: f32 [experts, n]. weight: u64 [experts], the address of each expert's matrix [n, k]
-// in a weight format (the kernel's suffix); matrices may lie anywhere. Sums are those of matmul.h. Experts that no row
-// chose are not read. On the CPU rows that chose the same expert read its weights together. On Metal
-// `expert_matvec_<format>` serves few rows, each slot alone, and `expert_matmul_<format>` many, in the order of
-// expert_order.h, which only it needs.
+// (s' = s), f32 for float weights and on Metal, else one quantised row (quantized_row.h) for each part of k values, of
+// bfloat16 for `expert_linear_<format>_rounded`; out: f32 [rows, slots, n]; bias: f32 [experts, n]. weight: u64
+// [experts], the address of each expert's matrix [n, k] in a weight format (the kernel's suffix); matrices may lie
+// anywhere. Sums are those of matmul.h. Experts that no row chose are not read. On the CPU rows that chose the same
+// expert read its weights together. On Metal `expert_matvec_<format>` serves few rows, each slot alone, and
+// `expert_matmul_<format>` many, in the order of expert_order.h, which only it needs.
 #pragma once
 #include "expert_order.h"
 #include "metal_dispatch.h"

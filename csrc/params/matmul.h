@@ -2,7 +2,9 @@
 // x: [rows, k], f32 for float weights, else quantised rows (quantized_row.h); weight: [n, k] in a weight format (the
 // kernel's suffix), rows contiguous; bias: f32 [n]; residual, out: f32 [rows, n] (may be the same memory).
 // `matvec_<format>` serves few rows, `matmul_<format>` many; both sum in the same order, so their results are equal.
-// Metal's products are described by linears.h.
+// `matvec_<format>_rounded` and `matmul_<format>_rounded`, of f16 and bf16 weights where the processor multiplies
+// bfloat16, take rows of bfloat16 (quantized_row.h) and round f16 weights to it, to nearest, ties to even. Metal's
+// products are described by linears.h.
 //
 // Order of summation, quantised weights, groups g of 32 inputs (formats with scales per 16 have two parts a
 // group):
@@ -13,6 +15,8 @@
 //   result = ((p[0] + p[1]) + p[2]) + p[3]
 // Float weights (f32, f16, bf16): lane l = i % 16 sums its inputs in order with fma; then lanes are added by halving
 // (l += l + 8, + 4, + 2, + 1).
+// Rounded: pairs of inputs i, i + 1 go to s[0] and s[1] in turn: s = fma(x[i + 1], w[i + 1], s), s = fma(x[i], w[i],
+// s); result = s[0] + s[1]. Subnormal numbers count as zero.
 #pragma once
 #include "signature.h"
 

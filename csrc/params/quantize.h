@@ -1,5 +1,5 @@
-// quantize: x f32 [rows, parts * k] -> out: rows of codes in `planes` planes (quantized_row.h), one for each part of k
-// values.
+// quantize: x f32 [rows, parts * k] -> out: rows of codes in `planes` planes, or of bfloat16 (quantized_row.h), one for
+// each part of k values.
 #pragma once
 #include "signature.h"
 

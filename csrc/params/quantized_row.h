@@ -5,6 +5,9 @@
 //   f32   scale[padded / 32]         max|x| / max_code of the group
 //   f32   scaled_sum[padded / 32]    scale * sum of the group's codes: multiplies a weight group's minimum
 //   i32   sum16[padded / 16]         sums of codes over 16 values: corrects an integer offset of the weight codes
+// Without planes, activations are rounded to bfloat16 instead, to nearest, ties to even; float32's subnormal numbers
+// may become zero.
+//   bf16  value[padded]
 // padded = K rounded up to 128; the padding is zero. A row is a multiple of 64 bytes.
 #pragma once
 #include "signature.h"
@@ -33,7 +36,7 @@ inline constexpr uint32_t sum16_offset(uint32_t k, uint32_t planes) {
     return scaled_sum_offset(k, planes) + padded(k) / 32 * 4;
 }
 inline constexpr uint32_t row_bytes(uint32_t k, uint32_t planes) {
-    return sum16_offset(k, planes) + padded(k) / 16 * 4;
+    return planes == 0 ? 2 * padded(k) : sum16_offset(k, planes) + padded(k) / 16 * 4;
 }
 
 }  // namespace ferrule::quantized_row

@@ -27,7 +27,7 @@ Dim = int | str
 class Value:
     """The result of an op: `shape[0]` is a symbolic dimension, the others are numbers.
 
-    `dtype` is "f32" throughout a Graph; lowering adds "q16" and "q8" values, each of whose rows is quantised in
+    `dtype` is "f32" throughout a Graph; lowering adds "q16", "q8" and "bf16" values, each of whose rows is quantised in
     `parts` equal parts.
     """
 

@@ -64,6 +64,8 @@ def load(
         target: forces a CPU instruction set of `ferrule._core.targets()` ("avx2", "generic" ...).
         activation_bits: 16 or 8, what the CPU rounds activations to before products with quantised weights. 16 gives
             the distributions of exact arithmetic; 8 reads prompts up to twice as fast, as exactly as llama.cpp does.
+            With 8, a CPU that multiplies bfloat16 (AVX512-BF16) also does so with F16 and BF16 weights, rounding both
+            F16 weights and activations to it; 16 multiplies them in float32.
         huge_pages: on Linux, move weights from the mapped file into huge pages of memory while the model already
             answers, if they take at most half of what is free: the CPU then writes tokens up to half as fast again.
         revision: branch, tag or commit of a hub model.

@@ -22,7 +22,8 @@ from ferrule.errors import FerruleError, MemoryBudgetError
 CACHES = ["gemma3_text", "mixtral", "deepseek_v3", "qwen3_next"]  # windows, experts, latents, states
 # The models that packages carry have weights in Q4_1, Q4_K, Q5_0, Q6_K and Q8_0.
 TINY = [*CACHES, "llama3_f16", "llama3 in Q4_0", "mixtral in Q8_0"]
-MODELS = [*((name, 16) for name in TINY), *((package.name, bits) for package in packages.PACKAGES for bits in (16, 8))]
+MODELS = [*((name, 16) for name in TINY), *((name, 8) for name in ("llama3_f16", "mixtral", "deepseek_v3"))]
+MODELS += [(package.name, bits) for package in packages.PACKAGES for bits in (16, 8)]
 LENGTHS = [3, 1, 70, 17, 20, 65, 9, 30, 2, 33, 5, 12, 7, 1, 24, 12]
 
 

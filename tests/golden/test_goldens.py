@@ -20,6 +20,7 @@ from ferrule.reference import Reference
 
 TOLERANCE = 1e-3  # on logits of standard deviation 4
 QUANTISED_TOLERANCE = 5e-3  # where products round each activation to one of 32 637 values
+ROUNDED_TOLERANCE = 0.2  # where they round each to 8 significant bits
 VARIANTS = tiny_models.variants()
 
 
@@ -40,6 +41,16 @@ def test_logits_and_greedy_tokens(tiny_model: Callable[..., Path], variant: str,
             np.testing.assert_allclose(logits[golden.positions], golden.logits, atol=TOLERANCE, rtol=0)
             completion = model.generate(prompt, max_new_tokens=16, temperature=0, ignore_eos=True)
             assert completion.tokens == tuple(golden.greedy.tolist())
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("variant", ["llama3", "phi3"])
+def test_logits_with_activations_of_8_bits(tiny_model: Callable[..., Path], variant: str, dtype: str) -> None:
+    """Float weights meet bfloat16 where the processor multiplies it, float32 elsewhere."""
+    with ferrule.load(tiny_model(variant, dtype), activation_bits=8, kv_dtype="f32") as model:
+        for golden in tiny_models.golden(variant).prompts.values():
+            logits = model.logits(golden.ids.tolist())[golden.positions]
+            np.testing.assert_allclose(logits, golden.logits, atol=ROUNDED_TOLERANCE, rtol=0)
 
 
 @pytest.mark.parametrize("variant", [v for v in tiny_gguf.variants() if v not in tiny_gguf.UNTOLD])

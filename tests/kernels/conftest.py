@@ -3,6 +3,8 @@
 import pytest
 from kernel_testing import InProcess, OtherProcess, Runner
 
+from ferrule import _core
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -15,6 +17,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "runner" in metafunc.fixturenames:
         metafunc.parametrize("runner", _process(metafunc.config).targets(), indirect=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a kernel that not every target has run for those that have it."""
+    items[:] = [item for item in items if _has_kernel(item)]
+
+
+def _has_kernel(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("needs_kernel")
+    if marker is None:
+        return True
+    assert isinstance(item, pytest.Function)
+    target = item.callspec.params["runner"]
+    return target in _core.all_targets() and marker.args[0] in _core.kernels(target)
 
 
 @pytest.fixture

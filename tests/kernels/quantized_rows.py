@@ -1,4 +1,7 @@
-"""Rows of activations quantised to 8 or 16 bits, in planes of bytes (csrc/params/quantized_row.h), in NumPy."""
+"""Rows of activations quantised to 8 or 16 bits, in planes of bytes, or rounded to bfloat16, in NumPy.
+
+`csrc/params/quantized_row.h` describes them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,24 @@ def padded(k: int) -> int:
 
 
 def row_bytes(k: int, planes: int) -> int:
-    return planes * padded(k) + padded(k) // 32 * 8 + padded(k) // 16 * 4
+    return planes * padded(k) + padded(k) // 32 * 8 + padded(k) // 16 * 4 if planes else 2 * padded(k)
+
+
+def quantized_bytes(x: NDArray[np.float32], planes: int) -> NDArray[np.uint8]:
+    """uint8 [rows, row_bytes(k, planes)] of x [rows, k]."""
+    if planes:
+        return QuantizedRows.quantize(x, planes).to_bytes()
+    rows, k = x.shape
+    values = np.zeros((rows, padded(k)), np.uint16)
+    values[:, :k] = round_to_bf16(x).view(np.uint32) >> 16
+    return values.view(np.uint8)
+
+
+def round_to_bf16(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Every number that is no NaN to the nearest with 8 significant bits, ties to even."""
+    bits = x.view(np.uint32).astype(np.uint64)
+    rounded = (bits + 0x7FFF + (bits >> np.uint64(16) & np.uint64(1))) & np.uint64(0xFFFF0000)
+    return rounded.astype(np.uint32).view(np.float32)
 
 
 @dataclass(frozen=True, eq=False)

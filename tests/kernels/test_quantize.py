@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from kernel_testing import Runner
-from quantized_rows import QuantizedRows, row_bytes
+from quantized_rows import QuantizedRows, quantized_bytes, row_bytes
 
 
 @pytest.fixture(params=[1, 2])
@@ -56,3 +56,27 @@ def test_values_that_are_not_finite_show_in_the_scale_of_their_group(runner: Run
     scale = quantize(runner, x, planes).scale
     assert np.isfinite(scale[0, [0, 2]]).all()
     assert not np.isfinite(scale[0, 1])
+
+
+@pytest.mark.parametrize("k", [1, 32, 47, 576])
+def test_rows_of_bfloat16(runner: Runner, k: int) -> None:
+    rng = np.random.default_rng(k)
+    x = rng.standard_normal((4, 2 * k)).astype(np.float32)
+    x[1] = (rng.integers(-300, 300, 2 * k) + np.float32(0.5)) / 64  # ties
+    x[2] *= np.exp2(rng.integers(-126, 120, 2 * k)).astype(np.float32)
+    x[3, :2] = 3.4e38, -np.inf  # the first rounds to infinity
+    x[np.abs(x) < 2.0**-126] = 0
+    params = {"k": k, "parts": 2, "planes": 0}
+    out = runner.run("quantize", {"x": x}, params, 4, {"out": ((8, row_bytes(k, 0)), np.uint8)})
+    np.testing.assert_array_equal(out, quantized_bytes(x.reshape(8, k), 0))
+
+
+@pytest.mark.parametrize("bits", [0x7F800001, 0x7FFFFFFF, 0xFF80FFFF])
+def test_nan_stays_nan_in_bfloat16(runner: Runner, bits: int) -> None:
+    x = np.ones((1, 40), np.float32)
+    x.view(np.uint32)[0, 7] = bits
+    out = runner.run(
+        "quantize", {"x": x}, {"k": 40, "parts": 1, "planes": 0}, 1, {"out": ((1, row_bytes(40, 0)), np.uint8)}
+    )
+    values = (out.view(np.uint16)[0, :40].astype(np.uint32) << 16).view(np.float32)
+    np.testing.assert_array_equal(np.isnan(values), np.arange(40) == 7)

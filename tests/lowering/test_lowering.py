@@ -102,6 +102,26 @@ def test_unfused_plans_keep_one_launch_per_op(tiny_model: Callable[..., Path]) -
     assert len(lower(graph, cpu_target(), "few_rows", fuse=False).launches) == len(graph.ops)
 
 
+@pytest.mark.parametrize("bits", [16, 8])
+@pytest.mark.parametrize("multiplies_bf16", [False, True])
+def test_float_weights_meet_bfloat16_with_8_bits_where_the_target_multiplies_it(
+    tiny_model: Callable[..., Path], bits: int, multiplies_bf16: bool
+) -> None:
+    kernels = frozenset(k for k in cpu_target("generic").kernels if not k.endswith("_rounded"))
+    kernels |= {f"{op}_bf16_rounded" for op in ("matvec", "matmul", "expert_linear")} if multiplies_bf16 else set()
+    target = Target("some", "cpu", 8, kernels, bits)
+    plan = lower(graph_of(tiny_model("qwen3_moe")), target, "many_rows")
+    products = [launch for launch in plan.launches if launch.op in ("matmul", "expert_linear")]
+    rounded = bits == 8 and multiplies_bf16
+    assert {launch.kernel.endswith("_rounded") for launch in products} == {rounded}
+    for launch in products:
+        x = launch.operands["x"]
+        assert isinstance(x, Value)
+        assert x.dtype == ("bf16" if rounded else "f32")
+        parts = x.width // launch.params["k"]
+        assert row_bytes(x) == (parts * -(-launch.params["k"] // 128) * 256 if rounded else 4 * x.width)
+
+
 def test_a_missing_kernel_names_op_layer_and_kernel() -> None:
     graph = Graph()
     x = graph.embedding(Weight("embedding", (8, 32), "F32", np.zeros(8 * 32 * 4, np.uint8)))

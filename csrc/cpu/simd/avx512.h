@@ -441,4 +441,22 @@ inline i32x16 sum4x4(i32x16 a, i32x16 b, i32x16 c, i32x16 d) {
     return {_mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd))};
 }
 
+// --- bfloat16
+#if defined(__AVX512BF16__)
+// As in simd.h, but subnormal numbers become zero.
+inline i32x16 to_bf16(f32x16 a, f32x16 b) {
+    return {__builtin_bit_cast(__m512i, _mm512_cvtne2ps_pbh(b.v, a.v))};
+}
+// load4x16 of f16 values, rounded to bfloat16.
+inline u8x64 load4x8_f16(const uint8_t* p0, const uint8_t* p1, const uint8_t* p2, const uint8_t* p3) {
+    const __m512 low = _mm512_cvtph_ps(_mm256_set_m128i(load16(p1), load16(p0)));
+    const __m512 high = _mm512_cvtph_ps(_mm256_set_m128i(load16(p3), load16(p2)));
+    return {__builtin_bit_cast(__m512i, _mm512_cvtne2ps_pbh(high, low))};
+}
+// fma(lower, lower, fma(upper, upper, sum)) of pairs of bfloat16; subnormal numbers count as zero.
+inline f32x16 dot2(f32x16 sum, i32x16 a, i32x16 b) {
+    return {_mm512_dpbf16_ps(sum.v, __builtin_bit_cast(__m512bh, a.v), __builtin_bit_cast(__m512bh, b.v))};
+}
+#endif
+
 }  // namespace ferrule::cpu::FERRULE_ISA::simd

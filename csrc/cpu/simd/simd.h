@@ -41,4 +41,19 @@ inline i32x16 zero_i32() {
     return set1(int32_t{0});
 }
 
+#if !defined(__AVX512BF16__)
+// 32 values in order, rounded to bfloat16, to nearest, ties to even: a pair to an element, the first in its lower half.
+inline i32x16 to_bf16(f32x16 a, f32x16 b) {
+    uint32_t bits[32], pairs[16];
+    store(reinterpret_cast<float*>(bits), a);
+    store(reinterpret_cast<float*>(bits + 16), b);
+    for (uint32_t& x : bits) {
+        const bool nan = (x & 0x7fffffff) > 0x7f800000;
+        x = nan ? x | 0x400000 : x + 0x7fff + (x >> 16 & 1);
+    }
+    for (int i = 0; i < 16; ++i) pairs[i] = bits[2 * i] >> 16 | (bits[2 * i + 1] & 0xffff0000);
+    return load(reinterpret_cast<const int32_t*>(pairs));
+}
+#endif
+
 }  // namespace ferrule::cpu::FERRULE_ISA::simd

@@ -49,7 +49,7 @@ def loading(command: F) -> F:
             "--activation-bits",
             type=click.Choice([16, 8]),
             default=16,
-            help="On the CPU, with quantised weights: 8 reads prompts faster, 16 is exact.",
+            help="On the CPU, with weights other than F32: 8 reads prompts faster, 16 is exact.",
         ),
         click.option("--device", type=devices, default="auto", help="Where to run."),
         click.option("--target", metavar="NAME", help="CPU instruction set to force, such as avx2."),

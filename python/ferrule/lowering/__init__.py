@@ -35,7 +35,7 @@ def lower(
         expand = row_class == "many_rows" and target.backend == "cpu"
     ops = fusions.absorb_selections(graph.ops) if expand else fusions.absorb_latents(graph.ops)
     if target.backend == "cpu":
-        ops = fusions.quantize_inputs(ops, target.activation_bits)
+        ops = fusions.quantize_inputs(ops, target)
     if fuse:
         for fusion in fusions.CPU_FUSIONS if target.backend == "cpu" else metal.FUSIONS:
             ops = fusion(ops)

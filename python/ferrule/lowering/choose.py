@@ -1,7 +1,8 @@
 """The kernel table: which kernel serves an op, and the parameters it is given.
 
 A row is one op kind. Placeholders in a kernel's name are filled from the op: {format} of its matrix, {kv} type of the
-cache, {mat} and {experts} by the row class, {absorbed} where Metal has kernels of its own for attention over latents.
+cache, {mat} and {experts} by the row class, {rounded} for bfloat16 activations, {absorbed} where Metal has kernels
+of its own for attention over latents.
 """
 
 from __future__ import annotations
@@ -200,10 +201,10 @@ TABLE: Mapping[str, Row] = {
     "layer_norm": Row("layer_norm", "layer_norm", _rms_norm),
     "layer_norm_quantize": Row("layer_norm", "layer_norm_quantize", _rms_norm),
     "quantize": Row("quantize", "quantize", _quantize),
-    "linear": Row("matmul", "{mat}_{format}", _linear),
+    "linear": Row("matmul", "{mat}_{format}{rounded}", _linear),
     "linears": Row("linears", "{mat}_{format}", _linears),
     "route": Row("route", "route", _route),
-    "expert_linear": Row("expert_linear", "{experts}_{format}", _expert_linear),
+    "expert_linear": Row("expert_linear", "{experts}_{format}{rounded}", _expert_linear),
     "expert_order": Row("expert_order", "expert_order", lambda op: op.attributes),
     "expert_sum": Row("expert_sum", "expert_sum", _expert_sum),
     "rope_table": Row("rope_table", "rope_table", _rope_table),
@@ -268,12 +269,13 @@ def choose(
         raise UnsupportedOp(f"no kernel of target {target.name} serves op {op.kind} ({where}stage {op.stage})")
     row = TABLE[op.kind]
     rows = op.out.shape[0] if op.out else _value_rows(op)
-    matrix = op.operands.get("table" if op.kind == "embedding" else "weight")
+    matrix, x = op.operands.get("table" if op.kind == "embedding" else "weight"), op.operands.get("x")
     kernel = row.kernel.format(
         format=matrix.format.lower() if isinstance(matrix, Weight | Experts) else "",
         kv=kv_dtype,
         mat=MATRIX_KERNELS[target.backend][row_classes[rows]],
         experts=EXPERT_KERNELS[target.backend][row_classes[rows]],
+        rounded="_rounded" if isinstance(x, Value) and x.dtype == "bf16" else "",
         absorbed="absorbed_" if target.backend == "metal" and "q_rotated" in op.operands else "",
     )
     params = row.params(op)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ..formats import FORMATS
 from ..graph import CacheLayer, Experts, Op, Operand, Value, Weight
+from .targets import Target
 
 Ops = list[Op]
 
@@ -47,20 +48,23 @@ def _absorbed(ops: Ops, chosen: Callable[[Op], bool]) -> Ops:
     return out
 
 
-def quantize_inputs(ops: Ops, bits: int) -> Ops:
-    """A product with quantised weights reads quantised rows: one `quantize` per input value and division into parts."""
-    quantized: dict[tuple[Value, int], Value] = {}
+def quantize_inputs(ops: Ops, target: Target) -> Ops:
+    """A product with quantised weights reads quantised rows.
+
+    With 8 bits, one with F16 or BF16 weights reads rows of bfloat16 where the target multiplies these. There is one
+    `quantize` per input value, division into parts and type of row.
+    """
+    quantized: dict[tuple[Value, int, str], Value] = {}
     out: Ops = []
     for op in ops:
         weight = op.operands.get("weight")
-        if op.kind in ("linear", "expert_linear") and _is_quantized(weight):
-            assert isinstance(weight, Weight | Experts)
-            x = value_of(op, "x")
-            key = x, x.width // weight.shape[-1]
-            if key not in quantized:
-                quantized[key] = Value(x.shape, "quantize", f"q{bits}", key[1])
+        if op.kind in ("linear", "expert_linear") and isinstance(weight, Weight | Experts):
+            x, dtype = value_of(op, "x"), _row_dtype(weight.format, target)
+            key = x, x.width // weight.shape[-1], dtype
+            if dtype != "f32" and key not in quantized:
+                quantized[key] = Value(x.shape, "quantize", dtype, key[1])
                 out.append(Op("quantize", {"x": x}, {}, quantized[key], op.stage, op.layer))
-            op = replace(op, operands={**op.operands, "x": quantized[key]})
+            op = replace(op, operands={**op.operands, "x": quantized.get(key, x)})
         out.append(op)
     return out
 
@@ -181,5 +185,9 @@ def value_of(op: Op, name: str) -> Value:
     return operand
 
 
-def _is_quantized(weight: Operand | None) -> bool:
-    return isinstance(weight, Weight | Experts) and FORMATS[weight.format].block > 1
+def _row_dtype(weight_format: str, target: Target) -> str:
+    """Of the activations that a CPU's products with such weights read."""
+    if FORMATS[weight_format].block > 1:
+        return f"q{target.activation_bits}"
+    rounded = target.activation_bits == 8 and f"matmul_{weight_format.lower()}_rounded" in target.kernels
+    return "bf16" if rounded else "f32"

@@ -13,13 +13,13 @@ CACHE_BYTES = {"f32": 4, "f16": 2}  # of a value in the cache, by its type
 
 
 def planes(value: Value) -> int:
-    """Planes of bytes that a quantised value's codes lie in (`csrc/params/quantized_row.h`), 0 for f32."""
-    return {"f32": 0, "q8": 1, "q16": 2}[value.dtype]
+    """Planes of bytes that a quantised value's codes lie in (`csrc/params/quantized_row.h`), 0 for others."""
+    return {"f32": 0, "bf16": 0, "q8": 1, "q16": 2}[value.dtype]
 
 
 def row_bytes(value: Value) -> int:
     """Bytes of one row of a value."""
-    if planes(value):
+    if value.dtype != "f32":
         return value.parts * _core.quantized_row_bytes(value.width // value.parts, planes(value))
     return 4 * value.width
 

@@ -16,7 +16,8 @@ RowClass = Literal["one_row", "few_rows", "many_rows"]
 class Target:
     """A kind of processor, the largest row count of its `few_rows` class, and the kernels that exist for it.
 
-    `activation_bits`: 16 or 8, what a CPU quantises activations to before products with quantised weights.
+    `activation_bits`: 16 or 8, what a CPU quantises activations to before products with quantised weights. With 8 they
+    are rounded to bfloat16 before products with F16 and BF16 weights, these too, where the CPU multiplies bfloat16.
     """
 
     name: str
