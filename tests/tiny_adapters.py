@@ -61,23 +61,28 @@ def tensors(name: str, about: dict[str, Any]) -> Any:
 
 GGUF_NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v"}
 GGUF_NAMES |= {"self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up"}
-GGUF_NAMES |= {"mlp.down_proj": "ffn_down"}
+GGUF_NAMES |= {"mlp.down_proj": "ffn_down", "mlp.experts.gate_proj": "ffn_gate_exps"}
+GGUF_NAMES |= {"mlp.experts.up_proj": "ffn_up_exps", "mlp.experts.down_proj": "ffn_down_exps"}
 
 
-def build_gguf(path: Path, *, architecture: str = "llama", kind: str = "lora") -> Path:
-    """llama3-all as llama.cpp's converter writes it."""
-    about = description("llama3-all")
+def build_gguf(path: Path, name: str = "llama3-all", *, architecture: str = "llama", kind: str = "lora") -> Path:
+    """The adapter as llama.cpp's converter writes it, A in float16."""
+    about = description(name)
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_type("adapter")
     writer.add_string("adapter.type", kind)
     writer.add_float32("adapter.lora.alpha", about["config"]["lora_alpha"])
-    for name, (_, values) in tensors("llama3-all", about):
-        layer, module, factor = re.search(r"layers\.(\d+)\.(.+)\.(lora_[AB])", name).groups()
-        if factor == "lora_B" and module in ("self_attn.q_proj", "self_attn.k_proj"):
+    stacks: dict[str, list[np.ndarray]] = {}
+    for key, (_, values) in tensors(name, about):
+        layer, module, factor = re.search(r"layers\.(\d+)\.(.+)\.(lora_[AB])", key).groups()
+        if architecture == "llama" and factor == "lora_B" and module in ("self_attn.q_proj", "self_attn.k_proj"):
             heads = 4 if module == "self_attn.q_proj" else 2
             values = values.reshape(heads, 2, -1, values.shape[1]).swapaxes(1, 2).reshape(values.shape)
-        values = values.astype(np.float16) if factor == "lora_A" else values
-        writer.add_tensor(f"blk.{layer}.{GGUF_NAMES[module]}.weight.{factor.lower()}", np.ascontiguousarray(values))
+        module, is_expert = re.subn(r"experts\.\d+", "experts", module)
+        values = values[None] if is_expert else values
+        stacks.setdefault(f"blk.{layer}.{GGUF_NAMES[module]}.weight.{factor.lower()}", []).append(values)
+    for key, parts in stacks.items():
+        writer.add_tensor(key, np.concatenate(parts).astype(np.float16 if key.endswith("a") else np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -90,10 +90,12 @@ def stored(values: np.ndarray, name: str = "factor") -> StoredTensor:
     return StoredTensor(name, data.shape, "F32", data.reshape(-1).view(np.uint8))
 
 
-def test_gguf_adapter(tmp_path: Path) -> None:
-    base = tiny_gguf.build("llama3", tmp_path / "base.gguf")
-    with ferrule.load(base, adapter=tiny_adapters.build_gguf(tmp_path / "adapter.gguf"), threads=2) as model:
-        assert_golden("llama3-all", model)
+@pytest.mark.parametrize(("name", "architecture"), [("llama3-all", "llama"), ("qwen3_moe-experts", "qwen3moe")])
+def test_gguf_adapter(tmp_path: Path, name: str, architecture: str) -> None:
+    base = tiny_gguf.build(variant(name), tmp_path / "base.gguf")
+    adapter = tiny_adapters.build_gguf(tmp_path / "adapter.gguf", name, architecture=architecture)
+    with ferrule.load(base, adapter=adapter, threads=2) as model:
+        assert_golden(name, model)
 
 
 def test_quantised_weights_stay_as_they_are(tmp_path: Path) -> None:

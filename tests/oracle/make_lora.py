@@ -10,6 +10,7 @@ the weights instead.
 import argparse
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -46,19 +47,30 @@ ADAPTERS: dict[str, tuple[str, dict[str, Any]]] = {
         "deepseek_v3",
         {"target_modules": ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]},
     ),
+    # The FFN's matrices are today's fused experts, whose factors PEFT stacks.
+    "qwen3_moe-fused": ("qwen3_moe", {"target_modules": [*ATTENTION, *FFN]}),
+    "deepseek_v3-fused": ("deepseek_v3", {"target_modules": ["o_proj"], "target_parameters": ["experts.down_proj"]}),
     "qwen3_moe-experts": ("qwen3_moe", {"target_modules": ATTENTION}),
 }
 DTYPES = {"llama3-rslora": "bf16", "llama3-patterns": "f16"}
-KEPT = ("peft_type", "r", "lora_alpha", "use_rslora", "rank_pattern", "alpha_pattern", "fan_in_fan_out", "bias")
+KEPT = ["peft_type", "r", "lora_alpha", "use_rslora", "rank_pattern", "alpha_pattern", "fan_in_fan_out", "bias"]
+KEPT += ["target_modules", "target_parameters", "task_type"]
 GAIN = 0.12  # deviation of B, so that logits move by about as much as they spread
 SEEDS = 60
 
 
-def recipes(variant: str, config: peft.LoraConfig, work: Path, *, of_experts: bool) -> dict[str, tiny_models.Recipe]:
-    """Shape and distribution of every factor that PEFT saves and, with `of_experts`, of those of each expert."""
+def skeleton(
+    variant: str, options: dict[str, Any], work: Path, *, of_experts: bool
+) -> tuple[dict[str, Any], dict[str, tiny_models.Recipe]]:
+    """PEFT's config; shape and distribution of every factor that it saves and, with `of_experts`, of each expert's."""
+    config = peft.LoraConfig(r=4, lora_alpha=6, task_type="CAUSAL_LM", **options)
     model = peft.get_peft_model(load(tiny_models.build(variant, work / "model"), VARIANTS[variant]), config)
     shutil.rmtree(work / "adapter", ignore_errors=True)
     model.save_pretrained(work / "adapter", save_embedding_layers=False)
+    saved = json.loads((work / "adapter" / "adapter_config.json").read_text())
+    saved |= {
+        key: sorted(value) for key, value in saved.items() if key.startswith("target_") and isinstance(value, list)
+    }
     shapes = {name: list(t.shape) for name, t in load_file(work / "adapter" / "adapter_model.safetensors").items()}
     if of_experts:
         for name, (_, matrix) in tiny_models.weights(variant):
@@ -66,10 +78,11 @@ def recipes(variant: str, config: peft.LoraConfig, work: Path, *, of_experts: bo
                 n_out, n_in = matrix.shape
                 key = f"base_model.model.{name.removesuffix('.weight')}"
                 shapes |= {f"{key}.lora_A.weight": [config.r, n_in], f"{key}.lora_B.weight": [n_out, config.r]}
-    return {
+    made: dict[str, tiny_models.Recipe] = {
         name: (shape, "normal", 0, short(GAIN if ".lora_B" in name else 1 / math.sqrt(shape[1])))
         for name, shape in shapes.items()
     }
+    return {key: saved[key] for key in KEPT}, made
 
 
 def adapted(name: str, variant: str, work: Path) -> torch.nn.Module:
@@ -84,7 +97,7 @@ def adapted(name: str, variant: str, work: Path) -> torch.nn.Module:
     }
     for key, a in factors.items():
         module, is_a, _ = key.partition(".lora_A.weight")
-        if ".experts." in key and is_a:
+        if re.search(r"\.experts\.\d", key) and is_a:
             delta = factors[f"{module}.lora_B.weight"] @ a * about["config"]["lora_alpha"] / about["config"]["r"]
             experts, number, part = module.rsplit(".", 2)
             fused = model.get_submodule(experts)
@@ -98,16 +111,13 @@ def adapted(name: str, variant: str, work: Path) -> torch.nn.Module:
 def make(name: str, work: Path) -> str:
     """Writes the description and goldens of one adapter; returns a line about them."""
     variant, options = ADAPTERS[name]
-    config = peft.LoraConfig(r=4, lora_alpha=6, task_type="CAUSAL_LM", **options)
-    kept = {key: value for key, value in config.to_dict().items() if key in KEPT}
-    targets = options["target_modules"]
-    kept |= {"peft_type": "LORA", "target_modules": targets, "task_type": "CAUSAL_LM"}
+    config, factors = skeleton(variant, options, work, of_experts=name.endswith("-experts"))
     about = {
         "variant": variant,
         "seed": 0,
         "dtype": DTYPES.get(name, "f32"),
-        "config": kept,
-        "tensors": folded(recipes(variant, config, work, of_experts=name.endswith("-experts"))),
+        "config": config,
+        "tensors": folded(factors),
     }
     for seed in range(SEEDS):
         save(name, about | {"seed": seed})

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import AdapterError, ModelNotFound
+from ..formats import FORMATS
 from . import gguf_names
 from .base import StoredTensor
 from .gguf import read_gguf
@@ -28,7 +31,7 @@ _KNOWN = set(
     peft_type r lora_alpha use_rslora rank_pattern alpha_pattern init_lora_weights
     auto_mapping base_model_name_or_path corda_config ensure_weight_tying eva_config exclude_modules fan_in_fan_out
     inference_mode layers_pattern layers_to_transform loftq_config lora_dropout lora_ga_config megatron_config
-    megatron_core peft_version qalora_group_size revision runtime_config target_modules task_type
+    megatron_core peft_version qalora_group_size revision runtime_config target_modules target_parameters task_type
     """.split()
 )
 # First words of `init_lora_weights` that take the factors out of the base's matrices.
@@ -93,11 +96,13 @@ def _open_peft(directory: Path) -> Adapter:
             raise ModelNotFound(f"the adapter has no {file.name}", path=directory, hint=hint)
     config = read_json(config_path)
     _refuse_other_maths(config, config_path)
-    deltas = {}
+    deltas: dict[str, LowRank] = {}
     for module, (a, b) in _pairs(read_safetensors(path), _PEFT_NAME, path).items():
-        rank = _of_module(config.get("rank_pattern"), module, config.get("r"), config_path)
-        alpha = _of_module(config.get("alpha_pattern"), module, config.get("lora_alpha"), config_path)
-        if a.shape[0] != rank:
+        fused = _fused_experts(module, config.get("target_parameters") or [])
+        name = fused or module
+        rank = _of_module(config.get("rank_pattern"), name, config.get("r"), config_path)
+        alpha = _of_module(config.get("alpha_pattern"), name, config.get("lora_alpha"), config_path)
+        if a.shape[0] != rank and (fused is None or a.shape[0] % rank):
             raise AdapterError(
                 f"the rank is not that of {_CONFIG}",
                 path=path,
@@ -105,8 +110,39 @@ def _open_peft(directory: Path) -> Adapter:
                 expected=f"{rank:g}",
                 found=str(a.shape[0]),
             )
-        deltas[module] = LowRank(a, b, alpha / (rank**0.5 if config.get("use_rslora") else rank))
+        delta = LowRank(a, b, alpha / (rank**0.5 if config.get("use_rslora") else rank))
+        deltas |= {name: delta} if fused is None else _unstacked(fused, delta, int(rank))
     return Adapter(path, None, deltas)
+
+
+def _fused_experts(module: str, parameters: list[str]) -> str | None:
+    """The parameter that factors under this name are for, where they are those of all experts.
+
+    PEFT wraps experts once for each of their parameters, first gate_up_proj, then down_proj.
+    """
+    if module.endswith(".experts.base_layer"):
+        return f"{module.removesuffix('.base_layer')}.gate_up_proj"
+    if not module.endswith(".experts"):
+        return None
+    is_down = any(parameter.endswith("down_proj") for parameter in parameters)
+    return f"{module}.{'down_proj' if is_down else 'gate_up_proj'}"
+
+
+def _unstacked(name: str, delta: LowRank, rank: int) -> dict[str, LowRank]:
+    """The factors of each expert's matrices, of a: [experts * rank, n_in] and b: [n_out, rank * experts]."""
+    experts, _, part = name.rpartition(".")
+    count = delta.a.shape[0] // rank
+    a = delta.a.data.reshape(count, -1)
+    b = FORMATS[delta.b.format].decode(delta.b.data, delta.b.shape).reshape(-1, rank, count)
+    halves = ("gate_proj", "up_proj") if part == "gate_up_proj" else (part,)
+    unstacked = {}
+    for expert in range(count):
+        of_expert = replace(delta.a, shape=(rank, delta.a.shape[1]), data=a[expert])
+        for half, rows in zip(halves, np.split(b[:, :, expert], len(halves)), strict=True):
+            data = np.ascontiguousarray(rows, np.float32).reshape(-1).view(np.uint8)
+            factor = replace(delta.b, shape=rows.shape, format="F32", data=data)
+            unstacked[f"{experts}.{expert}.{half}"] = LowRank(of_expert, factor, delta.scale)
+    return unstacked
 
 
 def _refuse_other_maths(config: Mapping[str, Any], path: Path) -> None:
@@ -157,16 +193,28 @@ def _open_gguf(path: Path) -> Adapter:
             found=f"{architecture!r}, {alpha!r}",
         )
     deltas = {}
-    for name, (a, b) in _pairs(file.tensors, _GGUF_NAME, path).items():
+    for name, (a, b) in _pairs(file.tensors, _GGUF_NAME, path, stacks=True).items():
         module = gguf_names.hf_tensor_name(architecture, f"{name}.weight").removesuffix(".weight")
-        deltas[module] = LowRank(a, b, alpha / b.shape[-1] if alpha else 1.0)
+        scale = alpha / b.shape[-1] if alpha else 1.0
+        if len(a.shape) == 2:
+            deltas[module] = LowRank(a, b, scale)
+            continue
+        experts, _, part = module.rpartition(".")
+        for expert, (a_e, b_e) in enumerate(zip(_slices(a), _slices(b), strict=True)):
+            deltas[f"{experts}.{expert}.{part}"] = LowRank(a_e, b_e, scale)
     return Adapter(path, architecture, deltas)
 
 
+def _slices(stored: StoredTensor) -> list[StoredTensor]:
+    """The matrices of a tensor [n, rows, columns]."""
+    parts = stored.data.reshape(stored.shape[0], -1)
+    return [replace(stored, shape=stored.shape[1:], data=part) for part in parts]
+
+
 def _pairs(
-    tensors: Mapping[str, StoredTensor], pattern: re.Pattern[str], path: Path
+    tensors: Mapping[str, StoredTensor], pattern: re.Pattern[str], path: Path, *, stacks: bool = False
 ) -> dict[str, tuple[StoredTensor, StoredTensor]]:
-    """The factors a and b of every matrix, by its name."""
+    """The factors a and b of every matrix, or with `stacks` of the stacked ones of experts, by its name."""
     factors: dict[str, dict[str, StoredTensor]] = {}
     for name, tensor in tensors.items():
         match = pattern.fullmatch(name)
@@ -181,13 +229,17 @@ def _pairs(
         if a is None or b is None:
             there = next(iter(found.values()))
             raise AdapterError("its other factor is missing", path=path, tensor=there.name, hint="Download it again")
-        if len(a.shape) != 2 or len(b.shape) != 2 or b.shape[1] != a.shape[0]:
+        if (
+            len(a.shape) != 2 + (stacks and len(b.shape) == 3)
+            or a.shape[:-2] != b.shape[:-2]
+            or b.shape[-1] != a.shape[-2]
+        ):
             raise AdapterError(
                 "the factors' shapes do not fit each other",
                 path=path,
                 tensor=b.name,
-                expected=f"[n_out, {a.shape[0]}] for a of [rank, n_in]",
-                found=f"{list(b.shape)} for {list(a.shape)}",
+                expected="[n_out, rank] and [rank, n_in]",
+                found=f"{list(b.shape)} and {list(a.shape)}",
             )
         pairs[module] = a, b
     return pairs
