@@ -13,6 +13,8 @@ constant bool has_bias_b [[function_constant(ferrule::linears::has_bias_b)]];
 constant bool has_out_b [[function_constant(ferrule::linears::has_out_b)]];
 constant bool has_out_c [[function_constant(ferrule::linears::has_out_c)]];
 constant bool has_bias_c [[function_constant(ferrule::linears::has_bias_c)]];
+constant bool has_up [[function_constant(ferrule::linears::has_up)]];
+constant uint fc_activated [[function_constant(ferrule::linears::fc_activated)]];
 constant uint fc_gated [[function_constant(ferrule::linears::fc_gated)]];
 constant uint fc_activation [[function_constant(ferrule::linears::fc_activation)]];
 
@@ -66,15 +68,21 @@ inline void store_result(thread const LinearTile<Block>& tile,
                          uint column,
                          float sum,
                          float gated,
-                         device const float* residual) {
+                         constant Linears& params,
+                         device const float* residual,
+                         device const float* up) {
     device const float* bias = tile.linear.bias;
     device const float* gated_bias = tile.gated.bias;
     const ulong i = ulong(row) * tile.linear.n + column;
+    sum *= params.scale;
     if (bias != nullptr) sum += bias[column];
+    if (fc_activated || fc_gated) sum = activate(Activation(fc_activation), sum);
     if (fc_gated) {
+        gated *= params.scale;
         if (gated_bias != nullptr) gated += gated_bias[column];
-        sum = activate(Activation(fc_activation), sum) * gated;
+        sum *= gated;
     }
+    if (has_up) sum *= up[ulong(row) * params.up_stride + params.up_begin + column];
     if (has_residual) sum += residual[i];
     tile.linear.out[i] = sum;
 }

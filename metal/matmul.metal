@@ -34,6 +34,7 @@ kernel void multiply_tile(device const float* x [[buffer(linears::x)]],
                           device const Block* weight_c [[buffer(linears::weight_c), function_constant(has_out_c)]],
                           device const float* bias_c [[buffer(linears::bias_c), function_constant(has_bias_c)]],
                           device float* out_c [[buffer(linears::out_c), function_constant(has_out_c)]],
+                          device const float* up [[buffer(linears::up), function_constant(has_up)]],
                           constant Linears& params [[buffer(params_buffer)]],
                           constant LaunchSizes& sizes [[buffer(sizes_buffer)]],
                           uint2 group [[threadgroup_position_in_grid]],
@@ -66,7 +67,7 @@ kernel void multiply_tile(device const float* x [[buffer(linears::x)]],
         const uint r = i / columns, c = i % columns, column = tile.first + c;
         if (row + r >= sizes.rows || column >= tile.linear.n) continue;
         threadgroup const float* found = out_tile + r * product_tile::kColumns + c;
-        store_result(tile, row + r, column, found[0], fc_gated ? found[columns] : 0.0f, residual);
+        store_result(tile, row + r, column, found[0], fc_gated ? found[columns] : 0.0f, params, residual, up);
     }
 }
 

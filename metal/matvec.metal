@@ -20,6 +20,7 @@ kernel void matvec(device const float* x [[buffer(linears::x)]],
                    device const Block* weight_c [[buffer(linears::weight_c), function_constant(has_out_c)]],
                    device const float* bias_c [[buffer(linears::bias_c), function_constant(has_bias_c)]],
                    device float* out_c [[buffer(linears::out_c), function_constant(has_out_c)]],
+                   device const float* up [[buffer(linears::up), function_constant(has_up)]],
                    constant Linears& params [[buffer(params_buffer)]],
                    uint2 group [[threadgroup_position_in_grid]],
                    uint simdgroup [[simdgroup_index_in_threadgroup]],
@@ -49,7 +50,7 @@ kernel void matvec(device const float* x [[buffer(linears::x)]],
     for (uint r = 0; r < columns; ++r) {
         const uint column = tile.first + r;
         const float gated = fc_gated ? sums[r + linears::kMatvecRows / 2] : 0.0f;
-        if (lane == 0 && column < tile.linear.n) store_result(tile, row, column, sums[r], gated, residual);
+        if (lane == 0 && column < tile.linear.n) store_result(tile, row, column, sums[r], gated, params, residual, up);
     }
 }
 
@@ -77,6 +78,7 @@ kernel void matvec_rows(device const float* x [[buffer(linears::x)]],
                         device const Block* weight_c [[buffer(linears::weight_c), function_constant(has_out_c)]],
                         device const float* bias_c [[buffer(linears::bias_c), function_constant(has_bias_c)]],
                         device float* out_c [[buffer(linears::out_c), function_constant(has_out_c)]],
+                        device const float* up [[buffer(linears::up), function_constant(has_up)]],
                         constant Linears& params [[buffer(params_buffer)]],
                         constant LaunchSizes& sizes [[buffer(sizes_buffer)]],
                         uint2 group [[threadgroup_position_in_grid]],
@@ -119,7 +121,8 @@ kernel void matvec_rows(device const float* x [[buffer(linears::x)]],
         for (uint r = 0; r < columns; ++r) {
             const uint n = tile.first + r;
             const float gated = fc_gated ? sums[r + linears::kMatvecRowsRows / 2][column] : 0.0f;
-            if (lane == 0 && n < tile.linear.n) store_result(tile, row + column, n, sums[r][column], gated, residual);
+            if (lane == 0 && n < tile.linear.n)
+                store_result(tile, row + column, n, sums[r][column], gated, params, residual, up);
         }
     }
 }

@@ -33,7 +33,7 @@ kernel void residual_norm(device const float* x [[buffer(residual_norm::x)]],
     const float factor = precise::rsqrt(mean_square(x + begin, width, place, partial_sums) + params.eps);
     for (uint i = place.index; i < width; i += place.threads) {
         const float normed = x[begin + i] * factor * (has_weight ? params.weight_offset + weight[i] : 1.0f);
-        out[begin + i] = residual[begin + i] + normed;
+        out[begin + i] = params.factor * (residual[begin + i] + normed);
     }
     if (!has_next) return;
     const float next_factor = precise::rsqrt(mean_square(out + begin, width, place, next_partial_sums) + params.eps);

@@ -10,8 +10,15 @@ from ferrule.engine.kv_cache import cache_dtype
 from ferrule.graph import CacheLayer, Experts, StateLayer
 from ferrule.lowering import lower, metal_target
 
-# Families whose layers have more than the norms, attention and FFN of a Llama's.
-LONGER_LAYERS = {"bitnet", "gemma3n", "gemma4", "granite", "hunyuan", "olmo2"}
+MOST_LAUNCHES = 10
+# Launches of a layer that has more than norms, attention and FFN, each of which needs what the one before makes:
+LONGER_LAYERS = {
+    # after a layer of 9, a product that gates the token's per-layer embedding, its projection, and that one's norm;
+    "gemma4": {12, 13},
+    # and, to predict and correct four streams by each other (AltUp), about 80 that work on small or single values; a
+    # side path (Laurel). Sparse gates take 2 more.
+    "gemma3n": {97, 99},
+}
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the committed CPU maps are x86-64's")
@@ -27,15 +34,16 @@ def test_committed_maps_are_current() -> None:
 def test_a_dense_layer_takes_at_most_ten_launches_per_token_on_metal() -> None:
     n_models = 0
     for name, family, graph in maps.graphs():
-        if family in LONGER_LAYERS:
-            continue
         operands = [operand for op in graph.ops for operand in op.operands.values()]
         latent = any(isinstance(o, CacheLayer) and o.kind == "latent" for o in operands)
         if latent or any(isinstance(o, Experts | StateLayer) for o in operands):
             continue
         plan = lower(graph, metal_target(), "one_row", kv_dtype=cache_dtype(graph), allow_missing=True)
         counts = Counter(launch.layer for launch in plan.launches if launch.layer is not None)
-        # On average: where results are normed, the first layer has the norm that is no other layer's last launch.
-        assert counts.total() <= 10 * len(counts), f"{name}: {counts}"
+        if family in LONGER_LAYERS:
+            assert set(counts.values()) == LONGER_LAYERS[family], f"{name}: {counts}"
+        else:
+            # On average: where results are normed, the first layer has the norm that is no other layer's last launch.
+            assert counts.total() <= MOST_LAUNCHES * len(counts), f"{name}: {counts}"
         n_models += 1
-    assert n_models >= 25
+    assert n_models >= 30

@@ -1,4 +1,4 @@
-// qkv_prepare: limits, per-head norms of q, k and v, rotation of q and k, and kv_append, with the very functions of
+// qkv_prepare: limits, norms of heads of q, k and v, rotation of q and k, and kv_append, with the very functions of
 // those kernels. A work item is one head of one row: first the query heads, row by row; then the KV heads, each with
 // its key and its value, through the rows of a head first: consecutive rows write to the same lines of the transposed
 // keys.
@@ -26,7 +26,7 @@ class Prepare {
         float* q = args_.operand<float>(qkv_prepare::q) + size_t{row_head} * params_.head_dim;
         const float* weight = args_.operand<const float>(qkv_prepare::q_weight);
         limit(q, params_.head_dim, q);
-        rotate(norm(q, params_.has_q_norm != 0, weight, params_.head_dim, q), row_head / params_.heads, q);
+        norm_and_rotate(q, params_.has_q_norm != 0, weight, row_head / params_.heads, q);
     }
 
     // buffer: one key or value
@@ -38,7 +38,7 @@ class Prepare {
         const float* v = args_.operand<const float>(qkv_prepare::v) + row_head * params_.v_head_dim;
         const float* weight = args_.operand<const float>(qkv_prepare::k_weight);
         k = limit(k, params_.head_dim, buffer);
-        k = rotate(norm(k, params_.has_k_norm != 0, weight, params_.head_dim, buffer), row, buffer);
+        k = norm_and_rotate(k, params_.has_k_norm != 0, weight, row, buffer);
         cache.append_key(slots_[row], kv_head, k);
         v = limit(v, params_.v_head_dim, buffer);
         v = norm(v, params_.has_v_norm != 0, nullptr, params_.v_head_dim, buffer);
@@ -62,6 +62,11 @@ class Prepare {
         const float* angles = table_ + size_t{row} * 2 * params_.n_pairs;
         rope_head(x, angles, params_.head_dim, params_.n_pairs, params_.pairing, out);
         return out;
+    }
+
+    const float* norm_and_rotate(const float* x, bool has_norm, const float* weight, uint32_t row, float* out) const {
+        if (params_.norm_last) return norm(rotate(x, row, out), has_norm, weight, params_.head_dim, out);
+        return rotate(norm(x, has_norm, weight, params_.head_dim, out), row, out);
     }
 
     const KernelArgs& args_;

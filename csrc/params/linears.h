@@ -1,14 +1,15 @@
-// linears, Metal's matrix products: up to three matrices times one x, side by side in one launch, or two of which the
-// first gates the second.
-//   out[r, j] = sum_i(x[r, i] * weight[j, i]) + bias[j] + residual[r, j]
-//   out_b from weight_b and bias_b, out_c from weight_c and bias_c likewise
-// or, gated:
-//   out[r, j] = act(sum_i(x[r, i] * weight[j, i]) + bias[j]) * (sum_i(x[r, i] * weight_b[j, i]) + bias_b[j])
+// linears, Metal's matrix products: up to three matrices times one x, side by side in one launch
+//   p[r, j] = scale * sum_i(x[r, i] * weight[j, i]) + bias[j]
+//   out = p + residual; out_b, of weight_b and bias_b, and out_c, of weight_c and bias_c, likewise without a residual
+// or one that is activated, alone or with a value (up), or that gates another:
+//   activated: out = act(p), out[r, j] = act(p[r, j]) * up[r, up_begin + j]
+//   gated: out = act(p) * p_b
 // x: f32 [rows, k]; weight, weight_b, weight_c: [n, k], [n_b, k], [n_c, k] in one weight format (the kernel's suffix),
 // rows contiguous; biases: f32 [n], [n_b], [n_c]; out, out_b, out_c: f32 [rows, n], [rows, n_b], [rows, n_c]; residual:
-// f32 [rows, n], may be out's memory. An absent matrix has no rows. gated: n_b = n, and out_b is absent. activation:
-// see activation.h. `matvec_<format>` serves one row, `matvec_rows_<format>` 2 to 8, `matmul_<format>` many. Sums are
-// f32, in orders of each kernel's own that do not depend on what else the launch computes.
+// f32 [rows, n], may be out's memory; up: f32 [rows, up_stride]. An absent matrix has no rows. gated: n_b = n, and
+// out_b is absent. activation: see activation.h. `matvec_<format>` serves one row, `matvec_rows_<format>` 2 to 8,
+// `matmul_<format>` many. Sums are f32, in orders of each kernel's own that do not depend on what else the launch
+// computes.
 #pragma once
 #include "activation.h"
 #include "metal_dispatch.h"
@@ -22,13 +23,17 @@ struct Linears {
     uint32_t n;
     uint32_t n_b;
     uint32_t n_c;
+    float scale;
+    uint32_t activated;
     uint32_t gated;
     uint32_t activation;
+    uint32_t up_stride;
+    uint32_t up_begin;
 };
 
 namespace linears {
 
-enum Operand { x, weight, bias, residual, out, weight_b, bias_b, out_b, weight_c, bias_c, out_c };
+enum Operand { x, weight, bias, residual, out, weight_b, bias_b, out_b, weight_c, bias_c, out_c, up };
 enum Constant {
     has_bias,
     has_residual,
@@ -37,6 +42,8 @@ enum Constant {
     has_out_b,
     has_out_c,
     has_bias_c,
+    has_up,
+    fc_activated,
     fc_gated,
     fc_activation
 };
@@ -48,10 +55,16 @@ FERRULE_CONSTANT uint32_t kMatvecRowsRows = 2;
 FERRULE_CONSTANT uint32_t kMatvecColumns = 8;
 
 #ifndef __METAL_VERSION__
-inline constexpr ParamField fields[] = {
-    {"k", FieldType::u32, offsetof(Linears, k)},         {"n", FieldType::u32, offsetof(Linears, n)},
-    {"n_b", FieldType::u32, offsetof(Linears, n_b)},     {"n_c", FieldType::u32, offsetof(Linears, n_c)},
-    {"gated", FieldType::u32, offsetof(Linears, gated)}, {"activation", FieldType::u32, offsetof(Linears, activation)}};
+inline constexpr ParamField fields[] = {{"k", FieldType::u32, offsetof(Linears, k)},
+                                        {"n", FieldType::u32, offsetof(Linears, n)},
+                                        {"n_b", FieldType::u32, offsetof(Linears, n_b)},
+                                        {"n_c", FieldType::u32, offsetof(Linears, n_c)},
+                                        {"scale", FieldType::f32, offsetof(Linears, scale)},
+                                        {"activated", FieldType::u32, offsetof(Linears, activated)},
+                                        {"gated", FieldType::u32, offsetof(Linears, gated)},
+                                        {"activation", FieldType::u32, offsetof(Linears, activation)},
+                                        {"up_stride", FieldType::u32, offsetof(Linears, up_stride)},
+                                        {"up_begin", FieldType::u32, offsetof(Linears, up_begin)}};
 inline constexpr OperandInfo operands[] = {{"x", Access::read},
                                            {"weight", Access::read},
                                            {"bias", Access::read, true},
@@ -62,7 +75,8 @@ inline constexpr OperandInfo operands[] = {{"x", Access::read},
                                            {"out_b", Access::write, true},
                                            {"weight_c", Access::read, true},
                                            {"bias_c", Access::read, true},
-                                           {"out_c", Access::write, true}};
+                                           {"out_c", Access::write, true},
+                                           {"up", Access::read, true}};
 inline constexpr OpSignature signature{"linears", sizeof(Linears), fields, operands};
 
 // Tiles of so many weight rows: each is of one matrix, or half of the gate and half of what it gates.

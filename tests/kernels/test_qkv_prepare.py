@@ -22,10 +22,13 @@ class Case:
     pairing: int = 0
     weights: bool = True
     limit: float = 0.0
+    norm_last: bool = False
 
     def __str__(self) -> str:
         rope = f"-rope{self.n_pairs}{'ha'[self.pairing]}" if self.n_pairs else ""
-        norms = f"-norm-{self.norms}{'' if self.weights else '-unweighted'}" if self.norms else ""
+        norms = (
+            f"-norm{'last' * self.norm_last}-{self.norms}{'' if self.weights else '-unweighted'}" if self.norms else ""
+        )
         limit = f"-limit{self.limit:g}" if self.limit else ""
         return (
             f"{self.heads}/{self.kv_heads}x{self.head_dim}x{self.v_head_dim}-{len(self.slots)}rows{norms}{rope}{limit}"
@@ -41,6 +44,8 @@ CASES = [
     Case(2, 1, 8, 8, (9,)),
     Case(2, 1, 24, 40, (1, -1, 70), limit=0.5),
     Case(4, 2, 40, 24, (5, 6), "qkv", 10, limit=0.7),
+    Case(3, 1, 40, 24, (5, -1, 6), "qkv", 11, norm_last=True),
+    Case(3, 0, 40, 0, (0, 0), "q", 10),
 ]
 
 
@@ -65,17 +70,15 @@ def test_qkv_prepare(runner: Runner, case: Case, dtype: type) -> None:
     rope_params = {"head_dim": case.head_dim, "n_pairs": case.n_pairs, "pairing": case.pairing}
     cache_params = {"kv_heads": case.kv_heads, "head_dim": case.head_dim, "v_head_dim": case.v_head_dim}
 
+    appended = {"k": k, "v": v, "slots": slots, "cache": pool} if case.kv_heads else {}
     out = runner.run(
         f"qkv_prepare_{suffix}",
         {
             "q": q,
-            "k": k,
-            "v": v,
+            **appended,
             "q_weight": q_weight if "q" in case.norms else None,
             "k_weight": k_weight if "k" in case.norms else None,
             "table": table,
-            "slots": slots,
-            "cache": pool,
         },
         {
             **{f"has_{name}_norm": name in case.norms for name in "qkv"},
@@ -84,6 +87,8 @@ def test_qkv_prepare(runner: Runner, case: Case, dtype: type) -> None:
             **cache_params,
             "heads": case.heads,
             "limit": case.limit,
+            "norm_last": case.norm_last,
+            "whole_rows": 0,
         },
         rows,
         {},
@@ -107,8 +112,15 @@ def test_qkv_prepare(runner: Runner, case: Case, dtype: type) -> None:
         params = {"heads": x.shape[1], **rope_params}
         return np.asarray(runner.run("rope", {"x": x, "table": table}, params, rows, x.shape))
 
-    expected_k, expected_v = rope(norm(limited(k), "k", k_weight)), norm(limited(v), "v", None)
+    def norm_and_rope(x: np.ndarray, name: str, weight: np.ndarray | None) -> np.ndarray:
+        return norm(rope(x), name, weight) if case.norm_last else rope(norm(x, name, weight))
+
+    expected_q = norm_and_rope(limited(q), "q", q_weight)
+    if not case.kv_heads:
+        np.testing.assert_array_equal(out, expected_q)
+        return
+    np.testing.assert_array_equal(out["q"], expected_q)
+    expected_k, expected_v = norm_and_rope(limited(k), "k", k_weight), norm(limited(v), "v", None)
     operands = {"k": expected_k, "v": expected_v, "slots": slots, "cache": pool}
     expected_cache = runner.run(f"kv_append_{suffix}", operands, cache_params, rows, {})
-    np.testing.assert_array_equal(out["q"], rope(norm(limited(q), "q", q_weight)))
     np.testing.assert_array_equal(out["cache"], expected_cache)

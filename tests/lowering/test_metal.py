@@ -39,9 +39,16 @@ def test_kernels_by_row_class(tiny_model: Callable[..., Path], row_class: RowCla
     ("variant", "launches"),
     [
         # Norm, q/k/v, their preparation, two of attention, its output, norm, gate and up, down.
-        *((variant, [9]) for variant in ("llama3", "llama_bias", "mistral_swa", "qwen2", "qwen3")),
+        *((v, [9]) for v in ("llama3", "llama_bias", "mistral_swa", "qwen2", "qwen3", "granite", "hunyuan_dense")),
         # Norms of the results make the norms before the next products, but for the first and the last.
         ("gemma3_text", [9, 10]),
+        ("olmo2", [9]),
+        # A norm before the second product of the FFN.
+        ("bitnet", [10]),
+        # Activations are part of the products.
+        *((variant, [9]) for variant in ("bloom", "gpt2")),
+        # A gate, a projection and a norm of what a token has for each layer.
+        ("gemma4_e2b", [12, 13]),
     ],
 )
 def test_launches_of_a_layer(tiny_model: Callable[..., Path], variant: str, launches: list[int]) -> None:
@@ -62,6 +69,24 @@ def test_products_of_one_value_are_grouped_by_format() -> None:
     assert [launch.kernel for launch in products] == ["matvec_f16", "matvec_bf16"]
     assert (products[0].params["n"], products[0].params["n_b"], products[0].params["n_c"]) == (8, 4, 0)
     assert products[0].operands["out_b"] is results[1]
+
+
+def test_a_product_may_gate_columns_of_a_value() -> None:
+    graph = Graph()
+    x, y = (graph.embedding(matrix(name, 8, "F32")) for name in ("embedding", "other"))
+    gate = graph.scale(graph.linear(x, matrix("gate", 6, "F16")), 0.5)
+    graph.output = graph.gated_activation(gate, graph.take_columns(y, 7, 6), "silu")
+    plan = lower(graph, metal_target(), "one_row")
+    launch = plan.launches[-1]
+    assert [launch.op for launch in plan.launches] == ["embedding", "embedding", "linears"]
+    assert launch.operands["up"] is y
+    assert {name: launch.params[name] for name in ("activated", "gated", "scale", "up_stride", "up_begin")} == {
+        "activated": 1,
+        "gated": 0,
+        "scale": 0.5,
+        "up_stride": 32,
+        "up_begin": 7,
+    }
 
 
 def test_a_gate_that_others_read_has_a_launch_of_its_own() -> None:

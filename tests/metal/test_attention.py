@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import test_attention as cpu
+from kernel_testing import EPSILON
 from test_attention import test_attention
 
 from metal.metal_runner import MetalRunner
@@ -10,6 +11,7 @@ from metal.metal_runner import MetalRunner
 __all__ = ["test_attention"]
 
 FEW_ROWS = [case for case in cpu.CASES if sum(n_rows for _, n_rows in case.spans) <= 12]
+NO_NORM = {"normed": 0, "eps": 0.0, "weight_offset": 0.0}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -35,12 +37,48 @@ def test_split_attention(runner: MetalRunner, case: cpu.Case, splits: int, dtype
     out = runner.run(
         "attention_merge",
         {"partials": partials, "sinks": problem.sinks},
-        {"heads": case.heads, "v_head_dim": v_head_dim, "splits": splits},
+        {"heads": case.heads, "v_head_dim": v_head_dim, "splits": splits, **NO_NORM},
         rows,
         (rows, case.heads, v_head_dim),
     )
     expected, bound = problem.reference()
     assert (np.abs(out - expected) <= bound).all()
+
+
+@pytest.mark.parametrize("has_sinks", [False, True])
+@pytest.mark.parametrize("has_weight", [False, True])
+@pytest.mark.parametrize(("rows", "heads", "v_head_dim", "splits"), [(1, 1, 2, 1), (3, 5, 70, 3), (2, 20, 128, 16)])
+def test_normed_merge(
+    runner: MetalRunner, rows: int, heads: int, v_head_dim: int, splits: int, has_weight: bool, has_sinks: bool
+) -> None:
+    rng = np.random.default_rng(heads)
+    values = rng.standard_normal((rows, heads, splits, v_head_dim), np.float32)
+    maxima = rng.standard_normal((rows, heads, splits), np.float32)
+    sums = rng.uniform(1, 50, (rows, heads, splits)).astype(np.float32)
+    if splits > 1:  # a part without positions, whose values nobody writes
+        values[:, :, 1], maxima[:, :, 1], sums[:, :, 1] = np.nan, -np.inf, 0
+    partials = np.concatenate([values, maxima[..., None], sums[..., None]], axis=-1)
+    sinks = rng.standard_normal(heads, np.float32) if has_sinks else None
+    weight = rng.standard_normal(heads * v_head_dim, np.float32) if has_weight else None
+    eps, offset = 1e-2, 1.0
+    params = {"heads": heads, "v_head_dim": v_head_dim, "splits": splits}
+    params |= {"normed": 1, "eps": eps, "weight_offset": offset}
+    operands = {"partials": partials, "sinks": sinks, "weight": weight}
+    out = runner.run("attention_merge", operands, params, rows, (rows, heads * v_head_dim))
+
+    factors = np.exp(maxima.astype(np.float64))
+    total = (sums * factors).sum(axis=-1) + (0 if sinks is None else np.exp(sinks.astype(np.float64)))
+    parts = np.where(sums[..., None] > 0, values * factors[..., None], 0)
+    merged = (parts.sum(axis=2) / total[..., None]).reshape(rows, -1)
+    mean = (merged**2).mean(axis=1, keepdims=True)
+    scaled = (1 if weight is None else np.abs(offset + weight.astype(np.float64))) / np.sqrt(mean + eps)
+    # Roundings of a value: its exponentials and sums, relative to the sum of magnitudes; then those of the norm.
+    magnitudes = (np.abs(parts).sum(axis=2) / total[..., None]).reshape(rows, -1)
+    error = (4 * splits + 16) * EPSILON * magnitudes
+    relative = np.sqrt((error**2).mean(axis=1, keepdims=True) / mean) + (merged.shape[1] / 32 + 8) * EPSILON
+    signed = 1 if weight is None else np.sign(offset + weight)
+    expected = merged * scaled * signed
+    assert (np.abs(out - expected) <= error * scaled + relative * np.abs(expected)).all()
 
 
 # Heads of a part of a tile, ranks that are no multiples of 8, positions selected in any order.
@@ -71,7 +109,7 @@ def run_absorbed(runner: MetalRunner, problem: cpu.Problem, splits: int) -> np.n
         {"partials": ((rows, problem.case.heads, splits, v_head_dim + 2), np.float32)},
         dims=dims,
     )
-    params = {"heads": problem.case.heads, "v_head_dim": v_head_dim, "splits": splits}
+    params = {"heads": problem.case.heads, "v_head_dim": v_head_dim, "splits": splits, **NO_NORM}
     return np.asarray(runner.run("attention_merge", {"partials": partials}, params, rows, shape))
 
 

@@ -49,7 +49,8 @@ FLOAT_ONLY = [Case(1, 9, 1), Case(2, 5, 7), Case(7, 11, 100, residual=True)]
 FLOAT_ONLY_MANY_ROWS = [Case(13, 33, 17)]
 
 KERNELS = ("matvec", "matvec_rows", "matmul")
-ONE_MATRIX = {"n_b": 0, "n_c": 0, "gated": 0, "activation": 0}
+# Of one matrix whose product is the result.
+PLAIN = {"n_b": 0, "n_c": 0, "scale": 1.0, "activated": 0, "gated": 0, "activation": 0, "up_stride": 0, "up_begin": 0}
 
 
 def cases(kernel: str, name: str) -> list[Case]:
@@ -78,7 +79,7 @@ def test_product(runner: MetalRunner, kernel: str, name: str, case: Case) -> Non
     out = runner.run(
         f"{kernel}_{name.lower()}",
         {"x": x, "weight": matrix.data, "bias": bias, "residual": residual},
-        {**ONE_MATRIX, "k": case.k, "n": case.n},
+        {**PLAIN, "k": case.k, "n": case.n},
         case.rows,
         (case.rows, case.n),
         misalign={"weight": max(2, FORMATS[name].block_bytes if name in FLOATS else 2)},
@@ -135,12 +136,14 @@ def test_matrices_side_by_side(runner: MetalRunner, kernel: str, name: str, case
     rng, rows = np.random.default_rng(case.sizes), ROWS[kernel]
     x = rng.standard_normal((rows, 256), np.float32)
     operands: dict[str, Any] = {"x": x}
-    params, written, expected = {**ONE_MATRIX, "k": 256}, {}, {}
+    scale, written, expected = 0.75, {}, {}
+    params = {**PLAIN, "k": 256, "scale": scale}
     for suffix, n, has_bias in zip(("", "_b", "_c"), case.sizes, case.biases, strict=False):
         matrix, bias = make_matrix(name, n, 256, rng), 3 * rng.standard_normal(n, np.float32)
         operands |= {f"weight{suffix}": matrix.data, f"bias{suffix}": bias if has_bias else None}
         params[f"n{suffix}"], written[f"out{suffix}"] = n, ((rows, n), np.float32)
-        values, bound = product(kernel, name, x, matrix)
+        values, bound = (scale * part for part in product(kernel, name, x, matrix))
+        bound = bound + EPSILON * np.abs(values)
         if has_bias:
             values, bound = values + bias, bound + 2 * EPSILON * np.abs(bias)
         expected[f"out{suffix}"] = values, bound
@@ -159,7 +162,7 @@ def test_gated(runner: MetalRunner, kernel: str, name: str, k: int, bias: bool, 
     x = (rng.standard_normal((rows, k)) / np.linalg.norm(gate.values, axis=1).mean()).astype(np.float32)
     biases = {key: rng.standard_normal(n, np.float32) if bias else None for key in ("bias", "bias_b")}
     operands = {"x": x, "weight": gate.data, "weight_b": up.data, **biases}
-    params = {"k": k, "n": n, "n_b": n, "n_c": 0, "gated": 1, "activation": ACTIVATIONS.index(activation)}
+    params = {**PLAIN, "k": k, "n": n, "n_b": n, "gated": 1, "activation": ACTIVATIONS.index(activation)}
     out = runner.run(f"{kernel}_{name.lower()}", operands, params, rows, (rows, n))
 
     (g, g_error), (u, u_error) = (product(kernel, name, x, matrix) for matrix in (gate, up))
@@ -173,6 +176,45 @@ def test_gated(runner: MetalRunner, kernel: str, name: str, k: int, bias: bool, 
     assert (np.abs(out - activated * u) <= bound).all()
 
 
+@pytest.mark.parametrize("activation", ["gelu_tanh", "relu2"])
+@pytest.mark.parametrize(("name", "k", "scale", "bias"), [("BF16", 100, 1.0, True), ("Q8_0", 96, -0.3, False)])
+@pytest.mark.parametrize("up_begin", [None, 0, 5])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_activated(
+    runner: MetalRunner,
+    kernel: str,
+    name: str,
+    k: int,
+    scale: float,
+    bias: bool,
+    activation: str,
+    up_begin: int | None,
+) -> None:
+    n, rows, rng = 67, ROWS[kernel], np.random.default_rng(k)
+    matrix = make_matrix(name, n, k, rng)
+    # So that the activation sees values of about 1.
+    x = (rng.standard_normal((rows, k)) / np.linalg.norm(matrix.values, axis=1).mean()).astype(np.float32)
+    bias_values = rng.standard_normal(n, np.float32) if bias else None
+    up = None if up_begin is None else rng.standard_normal((rows, n + up_begin + 2), np.float32)
+    params = {**PLAIN, "k": k, "n": n, "scale": scale, "activated": 1, "activation": ACTIVATIONS.index(activation)}
+    if up is not None:
+        params |= {"up_stride": up.shape[1], "up_begin": up_begin}
+    operands = {"x": x, "weight": matrix.data, "bias": bias_values, "up": up}
+    out = runner.run(f"{kernel}_{name.lower()}", operands, params, rows, (rows, n))
+
+    values, value_error = product(kernel, name, x, matrix)
+    values, value_error = scale * values, abs(scale) * value_error + EPSILON * np.abs(scale * values)
+    if bias_values is not None:
+        values, value_error = values + bias_values, value_error + 4 * EPSILON
+    expected, bound = activation_reference(values, activation)
+    steepest = 1.2 if activation != "relu2" else 2 * (np.abs(values) + value_error)
+    bound = bound + steepest * value_error + EPSILON * np.abs(expected)
+    if up is not None:
+        factors = up[:, up_begin : up_begin + n].astype(np.float64)
+        expected, bound = expected * factors, bound * np.abs(factors) + EPSILON * np.abs(expected * factors)
+    assert (np.abs(out - expected) <= bound).all()
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", ["F16", "Q4_K"])
 def test_the_result_may_replace_the_residual(runner: MetalRunner, kernel: str, name: str) -> None:
@@ -180,7 +222,7 @@ def test_the_result_may_replace_the_residual(runner: MetalRunner, kernel: str, n
     matrix = make_matrix(name, 21, 256, rng)
     x, residual = rng.standard_normal((1, 256), np.float32), rng.standard_normal((1, 21), np.float32)
     operands = {"x": x, "weight": matrix.data, "residual": residual}
-    params = {**ONE_MATRIX, "k": 256, "n": 21}
+    params = {**PLAIN, "k": 256, "n": 21}
     expected = runner.run(f"{kernel}_{name.lower()}", operands, params, 1, (1, 21))
     out = runner.run(f"{kernel}_{name.lower()}", operands, params, 1, (1, 21), alias={"out": "residual"})
     np.testing.assert_array_equal(out, expected)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kernel_testing import EPSILON
+from numpy.typing import NDArray
 from test_kv_append import append
 from test_rope import reference as rotate
 
@@ -28,10 +29,13 @@ class Case:
     pairing: str = "half"
     weights: bool = True
     limit: float = 0.0
+    norm_last: bool = False
+    whole_rows: bool = False
 
     def __str__(self) -> str:
         rope = f"-rope{self.n_pairs}{self.pairing}" if self.n_pairs else ""
-        norms = f"-norm-{self.norms}{'' if self.weights else '-unweighted'}" if self.norms else ""
+        kind = "last" * self.norm_last + "whole" * self.whole_rows
+        norms = f"-norm{kind}-{self.norms}{'' if self.weights else '-unweighted'}" if self.norms else ""
         limit = f"-limit{self.limit:g}" if self.limit else ""
         return (
             f"{self.heads}/{self.kv_heads}x{self.head_dim}x{self.v_head_dim}-{len(self.slots)}rows{norms}{rope}{limit}"
@@ -48,6 +52,12 @@ CASES = [
     Case(3, 1, 100, 70, (9, 8), "v", 7),
     Case(2, 1, 24, 40, (1, -1, 70), limit=0.5),
     Case(4, 2, 40, 24, (5, 6), "qkv", 10, limit=0.7),
+    Case(3, 1, 40, 24, (5, -1, 6), "qk", 11, norm_last=True),
+    Case(2, 2, 16, 16, (5, 6), "qkv", 8, "adjacent", weights=False, limit=0.7, norm_last=True),
+    Case(5, 2, 40, 24, (5, -1, 6), "qkv", 11, whole_rows=True),
+    Case(3, 1, 24, 24, (1, 2), "q", limit=0.7, whole_rows=True),
+    Case(3, 0, 40, 0, (0, 0), "q", 11),
+    Case(2, 0, 16, 0, (0,), "q", 8, limit=0.5, norm_last=True),
 ]
 
 
@@ -65,16 +75,17 @@ def test_qkv_prepare(runner: MetalRunner, case: Case, dtype: type) -> None:
         "k": values(rows, case.kv_heads, case.head_dim),
         "v": values(rows, case.kv_heads, case.v_head_dim),
     }
-    weights = {name: values(case.head_dim) for name in "qk" if name in case.norms and case.weights}
+    heads = {"q": case.heads, "k": case.kv_heads} if case.whole_rows else {"q": 1, "k": 1}
+    weights = {name: values(heads[name], case.head_dim) for name in "qk" if name in case.norms and case.weights}
     angles = rng.uniform(-10, 10, (rows, case.n_pairs))
     table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32) if case.n_pairs else None
     pool = np.full((3, case.kv_heads, BLOCK * (case.head_dim + case.v_head_dim)), np.nan, dtype)
+    is_alone = case.kv_heads == 0
     operands: dict[str, Any] = {
-        **x,
+        **({"q": x["q"]} if is_alone else x),
         **{f"{name}_weight": weight for name, weight in weights.items()},
         "table": table,
-        "slots": np.array(case.slots, np.int32),
-        "cache": pool,
+        **({} if is_alone else {"slots": np.array(case.slots, np.int32), "cache": pool}),
     }
     params = {
         "heads": case.heads,
@@ -87,21 +98,39 @@ def test_qkv_prepare(runner: MetalRunner, case: Case, dtype: type) -> None:
         "eps": EPS,
         "weight_offset": offset,
         "limit": case.limit,
+        "norm_last": case.norm_last,
+        "whole_rows": case.whole_rows,
     }
-    out = runner.run(f"qkv_prepare_f{8 * np.dtype(dtype).itemsize}", operands, params, rows, {})
+    written = {"out": (x["q"].shape, np.float32)} if case.whole_rows else {}
+    found = runner.run(f"qkv_prepare_f{8 * np.dtype(dtype).itemsize}", operands, params, rows, written)
+    out = found if isinstance(found, dict) else {"q": found}
+    if case.whole_rows:
+        out = {**out, "q": out["out"]}
 
-    def prepared(name: str) -> np.ndarray:
+    def normalised(result: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+        if name not in case.norms:
+            return result
+        axes = (1, 2) if case.whole_rows and name != "v" else (2,)
+        result = result / np.sqrt((result**2).mean(axes, keepdims=True) + EPS)
+        return result * (offset + weights[name].astype(np.float64) if name in weights else 1.0)
+
+    def prepared(name: str) -> NDArray[np.float64]:
         result = x[name].astype(np.float64)
         if case.limit:
             result = result.clip(-case.limit, case.limit)
-        if name in case.norms:
-            result /= np.sqrt((result**2).mean(-1, keepdims=True) + EPS)
-            result *= offset + weights[name].astype(np.float64) if name in weights else 1.0
-        return rotate(result, table.astype(np.float64), case.pairing) if table is not None and name != "v" else result
+        if table is None or name == "v":
+            return normalised(result, name)
+        angles = table.astype(np.float64)
+        if case.norm_last:
+            return normalised(rotate(result, angles, case.pairing), name)
+        return rotate(normalised(result, name), angles, case.pairing)
 
     # A norm of squares summed in 32 lanes, its root, products; a rotation; the rounding to the cache's type.
-    tolerance = (case.head_dim / 32 + 12) * EPSILON + np.finfo(dtype).eps
-    np.testing.assert_allclose(out["q"], prepared("q"), rtol=0, atol=(case.head_dim / 32 + 12) * EPSILON * 8)
+    width = case.head_dim * (case.heads if case.whole_rows else 1)
+    tolerance = (width / 32 + 12) * EPSILON + np.finfo(dtype).eps
+    np.testing.assert_allclose(out["q"], prepared("q"), rtol=0, atol=(width / 32 + 12) * EPSILON * 8)
+    if is_alone:
+        return
     expected = np.full(pool.shape, np.nan)
     append(expected, prepared("k"), prepared("v"), case.slots)
     np.testing.assert_allclose(out["cache"].astype(np.float64), expected, rtol=tolerance, atol=8 * tolerance)

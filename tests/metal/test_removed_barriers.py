@@ -17,6 +17,7 @@ import test_attention as attention
 from weights import make_matrix
 
 from ferrule.engine.sampling import DRAW
+from metal import test_matmul as matmul
 from metal.metal_runner import MetalRunner
 from metal.test_attention import run_absorbed
 from metal_host.host import SOURCE, MetalFaultError, MetalHost
@@ -34,8 +35,7 @@ def run_layer_norm(runner: MetalRunner) -> None:
 def run_matmul(runner: MetalRunner) -> None:
     matrix = make_matrix("Q4_0", 70, 64, np.random.default_rng(0))
     operands = {"x": np.ones((33, 64), np.float32), "weight": matrix.data}
-    params = {"k": 64, "n": 70, "n_b": 0, "n_c": 0, "gated": 0, "activation": 0}
-    runner.run("matmul_q4_0", operands, params, 33, (33, 70))
+    runner.run("matmul_q4_0", operands, {**matmul.PLAIN, "k": 64, "n": 70}, 33, (33, 70))
 
 
 def run_expert_matmul(runner: MetalRunner) -> None:

@@ -102,8 +102,9 @@ class Benchmark:
     def product(self, kernel: str, name: str, rows: int, n: int, k: int) -> tuple[float, int]:
         """Seconds of a matvec or matmul, and bytes of its weights."""
         weight_bytes = n * FORMATS[name].row_bytes(k)
-        operands = [0, "rotated", "", "", 1 << 27, *[""] * 6]  # one matrix of the three that `linears` may take
-        params = {"k": k, "n": n, "n_b": 0, "n_c": 0, "gated": 0, "activation": 0}
+        operands = [0, "rotated", "", "", 1 << 27, *[""] * 7]  # one matrix of the three that `linears` may take
+        params = {"k": k, "n": n, "n_b": 0, "n_c": 0, "scale": 1.0, "activated": 0, "gated": 0, "activation": 0}
+        params |= {"up_stride": 0, "up_begin": 0}
         call = (f"{kernel}_{name.lower()}", params, operands, rows)
         return self.seconds([call], weight_bytes), weight_bytes
 
@@ -127,7 +128,7 @@ class Benchmark:
         }
         calls = [
             ("attention_split_f16", split, [q, "", "rotated", spans, blocks, "", "", partials], 1),
-            ("attention_merge", shared, [partials, "", out], 1),
+            ("attention_merge", {**shared, "normed": 0, "eps": 0.0, "weight_offset": 0.0}, [partials, "", "", out], 1),
         ]
         return self.seconds(calls, cache_bytes), cache_bytes
 

@@ -42,6 +42,8 @@ def lower(
     if target.backend == "metal":
         ops = metal.linears(ops)
         ops = metal.order_experts(ops) if row_class == "many_rows" else metal.split_attention(ops)
+        if fuse and row_class != "many_rows":
+            ops = metal.norm_in_merge(ops)
     assert graph.output is not None
     output = graph.output
     if sample:

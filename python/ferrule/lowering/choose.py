@@ -150,15 +150,26 @@ def _expert_sum(op: Op) -> Params:
 
 def _linear(op: Op) -> Params:
     n, k = _weight(op, "weight").shape
-    return {"k": k, "n": n, "scale": 1.0, "planes": planes(value_of(op, "x"))}
+    return {"k": k, "n": n, "scale": op.attributes.get("scale", 1.0), "planes": planes(value_of(op, "x"))}
 
 
 def _linears(op: Op) -> Params:
     n, k = _weight(op, "weight").shape
     n_b, n_c = (_weight(op, name).shape[0] if name in op.operands else 0 for name in ("weight_b", "weight_c"))
-    activation = op.attributes.get("activation")
-    code = _core.activations()[activation] if activation else 0
-    return {"k": k, "n": n, "n_b": n_b, "n_c": n_c, "gated": int(activation is not None), "activation": code}
+    activation, up = op.attributes.get("activation"), op.operands.get("up")
+    gated = "weight_b" in op.operands and "out_b" not in op.operands
+    return {
+        "k": k,
+        "n": n,
+        "n_b": n_b,
+        "n_c": n_c,
+        "scale": op.attributes.get("scale", 1.0),
+        "activated": int(activation is not None and not gated),
+        "gated": int(gated),
+        "activation": _core.activations()[activation] if activation else 0,
+        "up_stride": up.width if isinstance(up, Value) else 0,
+        "up_begin": op.attributes.get("up_begin", 0),
+    }
 
 
 def _quantize(op: Op) -> Params:
@@ -183,9 +194,9 @@ def _cache(op: Op) -> Params:
 
 
 def _qkv_prepare(op: Op) -> Params:
-    table = op.operands.get("table")
+    table, cache = op.operands.get("table"), _cache(op) if "cache" in op.operands else {"kv_heads": 0, "v_head_dim": 0}
     n_pairs = table.width // 2 if isinstance(table, Value) else 0
-    return {**_cache(op), **op.attributes, "n_pairs": n_pairs, "pairing": PAIRINGS[op.attributes["pairing"]]}
+    return {**cache, **op.attributes, "n_pairs": n_pairs, "pairing": PAIRINGS[op.attributes["pairing"]]}
 
 
 def _activation(op: Op) -> Params:

@@ -83,6 +83,23 @@ def quantize_in_producer(ops: Ops) -> Ops:
     return out
 
 
+def scale_in_linear(ops: Ops) -> Ops:
+    """Scale of a linear's result, read by nobody else, becomes the factor of its sums; a bias would need it too."""
+    users, made = users_of(ops), {op.out: op for op in ops if op.out}
+    rewritten: dict[Op, Op] = {}
+    removed: set[Op] = set()
+    for op in ops:
+        if op.kind != "scale":
+            continue
+        result = value_of(op, "x")
+        linear = made.get(result)
+        if linear is None or linear.kind != "linear" or "bias" in linear.operands or len(users[result]) != 1:
+            continue
+        rewritten[linear] = replace(linear, attributes={"scale": op.attributes["factor"]}, out=op.out)
+        removed.add(op)
+    return [rewritten.get(op, op) for op in ops if op not in removed]
+
+
 def residual_in_linear(ops: Ops) -> Ops:
     """Add of a linear's or expert_sum's result, read by nobody else, to an earlier value becomes its residual."""
     users, made = users_of(ops), {op.out: i for i, op in enumerate(ops) if op.out}
@@ -103,69 +120,98 @@ def residual_in_linear(ops: Ops) -> Ops:
     return [rewritten.get(op, op) for op in ops if op not in removed]
 
 
-def qkv_prepare(ops: Ops) -> Ops:
-    """Limits, head norms and rotations from the projections to the cache, and the append itself, become one launch."""
-    users, producers = users_of(ops), {op.out: op for op in ops if op.out}
+def qkv_prepare(ops: Ops, *, whole_rows: bool = False) -> Ops:
+    """Limits, norms and rotations from the projections to the cache, and the append itself, become one launch.
+
+    So does what queries alone need where the cache is an earlier layer's. Norms span a head or, with `whole_rows`, all
+    heads of a row.
+    """
+    users, made = users_of(ops), {op.out: op for op in ops if op.out}
+    appends = {op.operands["cache"]: op for op in ops if op.kind == "kv_append"}
     rewritten: dict[Op, Op] = {}
     removed: set[Op] = set()
 
-    def chain(value: Value, kinds: tuple[str, ...], head_dim: int) -> tuple[Value, dict[str, Op]]:
-        """Walks back over at most one op of each kind, last kind first, while nobody else reads the results.
-
-        Norms that span several heads do not belong here.
-        """
+    def chain(value: Value, kinds: tuple[str, ...], head_dim: int, *, rows: bool) -> tuple[Value, dict[str, Op]]:
+        """Walks back over at most one op of each kind, last kind first, while nobody else reads the results."""
         found: dict[str, Op] = {}
         for kind in kinds:
-            op = producers.get(value)
+            op = made.get(value)
             if op is None or op.kind != kind or len(users[value]) != 1:
                 continue
-            if kind == "rms_norm" and value.width != op.attributes["groups"] * head_dim:
+            if kind == "rms_norm" and _spans_heads(op, head_dim) and not (rows and op.attributes["groups"] == 1):
                 continue
             found[kind], value = op, value_of(op, "x")
         return value, found
 
-    for append in ops:
-        if append.kind != "kv_append":
+    for attention in ops:
+        cache, is_attention = attention.operands.get("cache"), attention.kind in ("attention", "chunked_attention")
+        if not is_attention or not isinstance(cache, CacheLayer) or cache.kind != "keys_values":
             continue
-        cache = append.operands["cache"]
-        attention = next(op for op in ops if op.operands.get("cache") is cache and op is not append)
-        assert isinstance(cache, CacheLayer)
-        if cache.kind != "keys_values":
-            continue
-        q, q_ops = chain(value_of(attention, "q"), ("rope", "rms_norm", "clamp"), cache.head_dim)
-        k, k_ops = chain(value_of(append, "k"), ("rope", "rms_norm", "clamp"), cache.head_dim)
-        v, v_ops = chain(value_of(append, "v"), ("rms_norm", "clamp"), cache.v_head_dim)
-        norms = {
-            name: found["rms_norm"] for name, found in (("q", q_ops), ("k", k_ops), ("v", v_ops)) if "rms_norm" in found
-        }
+        append, q, head_dim = appends.pop(cache, None), value_of(attention, "q"), cache.head_dim
+        last = made.get(q)
+        before_last = made.get(value_of(last, "x")) if last is not None and last.kind == "rms_norm" else None
+        norm_last = before_last is not None and before_last.kind == "rope"
+        kinds = ("rms_norm", "rope", "clamp") if norm_last else ("rope", "rms_norm", "clamp")
+        chains = {"q": chain(q, kinds, head_dim, rows=whole_rows)}
+        if append is not None:
+            chains["k"] = chain(value_of(append, "k"), kinds, head_dim, rows=whole_rows)
+            chains["v"] = chain(value_of(append, "v"), ("rms_norm", "clamp"), cache.v_head_dim, rows=False)
+        norms, ropes = (
+            {name: found[kind] for name, (_, found) in chains.items() if kind in found} for kind in ("rms_norm", "rope")
+        )
+        limits = {found["clamp"].attributes["limit"] if "clamp" in found else 0.0 for _, found in chains.values()}
+        rotations = {(op.operands["table"], op.attributes["pairing"]) for op in ropes.values()}
         settings = {(op.attributes["eps"], op.attributes["weight_offset"]) for op in norms.values()}
-        ropes = [found["rope"] for found in (q_ops, k_ops) if "rope" in found]
-        same_rope = len(ropes) != 1 and len({(r.operands["table"], r.attributes["pairing"]) for r in ropes}) <= 1
-        limits = {found["clamp"].attributes["limit"] if "clamp" in found else 0.0 for found in (q_ops, k_ops, v_ops)}
-        if len(settings) > 1 or len(limits) > 1 or not same_rope or len(users[q]) != 1:
+        of_rows = {op.attributes["groups"] == 1 for name, op in norms.items() if name != "v"}
+        spans = any(_spans_heads(op, head_dim) for name, op in norms.items() if name != "v")
+        is_uniform = max(len(limits), len(rotations), len(settings), len(of_rows) if spans else 0) <= 1
+        if not is_uniform or len(ropes) not in (0, len(chains.keys() - {"v"})) or (spans and norm_last):
             continue
-        eps, weight_offset = settings.pop() if settings else (0.0, 0.0)
-        operands: dict[str, Operand] = {**append.operands, "q": q, "k": k, "v": v}
+        source, steps = chains["q"][0], [op for _, found in chains.values() for op in found.values()]
+        if len(users[source]) != 1 or (append is None and len(steps) < 2):
+            continue
+        operands: dict[str, Operand] = {name: value for name, (value, _) in chains.items()}
+        if append is not None:
+            operands = {**append.operands, **operands}
         for name in norms.keys() & {"q", "k"}:
             if "weight" in norms[name].operands:
                 operands[f"{name}_weight"] = norms[name].operands["weight"]
-        if ropes:
-            operands["table"] = ropes[0].operands["table"]
+        eps, weight_offset = settings.pop() if settings else (0.0, 0.0)
         attributes = {
             "heads": attention.attributes["heads"],
-            "pairing": ropes[0].attributes["pairing"] if ropes else "half",
+            "head_dim": head_dim,
+            "pairing": "half",
             "eps": eps,
             "weight_offset": weight_offset,
             "limit": limits.pop(),
+            "norm_last": int(norm_last),
+            "whole_rows": int(spans),
             **{f"has_{name}_norm": int(name in norms) for name in "qkv"},
         }
-        removed |= {*q_ops.values(), *k_ops.values(), *v_ops.values()}
-        rewritten[append] = Op("qkv_prepare", operands, attributes, None, "qk norm, rope, kv append", append.layer)
-        rewritten[attention] = replace(attention, operands={**attention.operands, "q": q})
+        if rotations:
+            operands["table"], attributes["pairing"] = rotations.pop()
+        removed.update(steps)
+        place = append or last
+        assert place is not None
+        removed.discard(place)
+        out = q if spans else None  # a row's heads all read the row, so that none may change it
+        rewritten[place] = Op("qkv_prepare", operands, attributes, out, "qk norm, rope, kv append", attention.layer)
+        if not spans:
+            rewritten[attention] = replace(attention, operands={**attention.operands, "q": source})
     return [rewritten.get(op, op) for op in ops if op not in removed]
 
 
-CPU_FUSIONS: tuple[Callable[[Ops], Ops], ...] = (residual_in_linear, qkv_prepare, quantize_in_producer)
+CPU_FUSIONS: tuple[Callable[[Ops], Ops], ...] = (
+    scale_in_linear,
+    residual_in_linear,
+    qkv_prepare,
+    quantize_in_producer,
+)
+
+
+def _spans_heads(norm: Op, head_dim: int) -> bool:
+    """Whether a norm's groups are larger than heads."""
+    return value_of(norm, "x").width > int(norm.attributes["groups"]) * head_dim
 
 
 def users_of(ops: Ops) -> defaultdict[Value, list[Op]]:

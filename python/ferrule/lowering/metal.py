@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from .. import _core
 from ..graph import CacheLayer, Experts, Op, Operand, Value, Weight
-from .fusions import Ops, qkv_prepare, residual_in_linear, users_of, value_of
+from .fusions import Ops, qkv_prepare, residual_in_linear, scale_in_linear, users_of, value_of
 from .targets import MOST_ROWS
 
 MAX_SPLITS = 16  # parts of a context, of whole blocks, that few rows of attention are cut into to occupy the GPU
@@ -18,27 +19,41 @@ Params = Mapping[str, int | float]
 _MATRICES = ("", "_b", "_c")  # suffixes of the operands of `linears`
 
 
-def gated_linears(ops: Ops) -> Ops:
-    """gated_activation of two linears that read one value, and are read by nobody else, is one launch."""
+def activation_in_linear(ops: Ops) -> Ops:
+    """A linear's result that nobody but an activation reads is activated, and multiplied by what it gates, at once.
+
+    What it gates may be the result of a linear of the same value, which is then computed there too, or some columns of
+    a value, which are then read where they are.
+    """
     users, made = users_of(ops), {op.out: op for op in ops if op.out}
     rewritten: dict[Op, Op] = {}
     removed: set[Op] = set()
     for op in ops:
-        if op.kind != "gated_activation":
+        if op.kind not in ("activation", "gated_activation"):
             continue
-        gate, up = (made.get(value_of(op, name)) for name in ("gate", "up"))
-        if gate is None or up is None or gate is up or not (_is_plain(gate) and _is_plain(up)):
+        result = value_of(op, "x" if op.kind == "activation" else "gate")
+        linear = made.get(result)
+        if linear is None or not _is_plain(linear) or users[result] != [op]:
             continue
-        alike = _input(gate) == _input(up) and _matrix(gate).shape == _matrix(up).shape
-        if alike and all(users[value_of(op, name)] == [op] for name in ("gate", "up")):
-            operands = _side_by_side([gate, up], with_results=False)
-            rewritten[op] = replace(op, kind="linears", operands=operands, stage=gate.stage)
-            removed |= {gate, up}
+        operands, attributes = dict(linear.operands), {**linear.attributes, "activation": op.attributes["activation"]}
+        if op.kind == "gated_activation":
+            up = value_of(op, "up")
+            source = made[up] if up in made and users[up] == [op] else None
+            if source is not None and _is_plain(source) and _is_alike(linear, source):
+                operands = _side_by_side([linear, source], with_results=False)
+                removed.add(source)
+            elif source is not None and source.kind == "take_columns":
+                operands["up"], attributes["up_begin"] = source.operands["x"], source.attributes["begin"]
+                removed.add(source)
+            else:
+                operands["up"] = up
+        rewritten[op] = Op("linears", operands, attributes, op.out, linear.stage, op.layer)
+        removed.add(linear)
     return [rewritten.get(op, op) for op in ops if op not in removed]
 
 
 def linears_side_by_side(ops: Ops) -> Ops:
-    """Up to three linears of a layer that read one value and whose weights have one format are one launch."""
+    """Up to three linears of a layer that read one value, with one factor and one format of weights, are one launch."""
     groups: defaultdict[object, list[Op]] = defaultdict(list)
     for op in ops:
         if _is_plain(op):
@@ -54,7 +69,7 @@ def linears_side_by_side(ops: Ops) -> Ops:
 
 
 def residual_norm(ops: Ops) -> Ops:
-    """The norm of a block's result, the add of the residual and the norm of the sum, if one follows, are one launch."""
+    """The norm of a block's result, the add of the residual and what follows, a factor and a norm, are one launch."""
     users, made = users_of(ops), {op.out: op for op in ops if op.out}
     rewritten: dict[Op, Op] = {}
     removed: set[Op] = set()
@@ -66,16 +81,20 @@ def residual_norm(ops: Ops) -> Ops:
             if norm is None or not _is_whole_norm(norm) or len(users[value_of(add, name)]) != 1:
                 continue
             operands: dict[str, Operand] = {**norm.operands, "residual": add.operands[other]}
+            settings = {**{key: norm.attributes[key] for key in ("eps", "weight_offset")}, "factor": 1.0}
+            result, readers = add.out, users[add.out]
+            if [op.kind for op in readers] == ["scale"] and readers[0].out is not None:
+                removed.add(readers[0])
+                settings["factor"], result = readers[0].attributes["factor"], readers[0].out
             follower = next(
-                (op for op in users[add.out] if _is_whole_norm(op) and op.attributes == norm.attributes), None
+                (op for op in users[result] if _is_whole_norm(op) and op.attributes == norm.attributes), None
             )
             if follower is not None and follower.out is not None:
                 operands["next"] = follower.out
                 if "weight" in follower.operands:
                     operands["next_weight"] = follower.operands["weight"]
                 removed.add(follower)
-            settings = {key: norm.attributes[key] for key in ("eps", "weight_offset")}
-            rewritten[add] = replace(add, kind="residual_norm", operands=operands, attributes=settings)
+            rewritten[add] = replace(add, kind="residual_norm", operands=operands, attributes=settings, out=result)
             removed.add(norm)
             break
     return [rewritten.get(op, op) for op in ops if op not in removed]
@@ -83,9 +102,10 @@ def residual_norm(ops: Ops) -> Ops:
 
 # The last two make ops with several results.
 FUSIONS: tuple[Callable[[Ops], Ops], ...] = (
+    scale_in_linear,
     residual_in_linear,
-    qkv_prepare,
-    gated_linears,
+    partial(qkv_prepare, whole_rows=True),
+    activation_in_linear,
     residual_norm,
     linears_side_by_side,
 )
@@ -104,8 +124,12 @@ def _is_whole_norm(op: Op) -> bool:
     return op.kind == "rms_norm" and op.attributes["groups"] == 1
 
 
-def _input(op: Op) -> tuple[Operand, str]:
-    return op.operands["x"], _matrix(op).format
+def _input(op: Op) -> tuple[Operand, str, float]:
+    return op.operands["x"], _matrix(op).format, op.attributes.get("scale", 1.0)
+
+
+def _is_alike(op: Op, other: Op) -> bool:
+    return _input(op) == _input(other) and _matrix(op).shape == _matrix(other).shape
 
 
 def _matrix(op: Op) -> Weight:
@@ -139,12 +163,31 @@ def split_attention(ops: Ops) -> Ops:
         partials = Value(
             (op.out.shape[0], sizes["heads"] * sizes["splits"] * (cache.v_head_dim + 2)), "attention_split"
         )
-        merge = {**sizes, "v_head_dim": cache.v_head_dim}
+        merge = {**sizes, "v_head_dim": cache.v_head_dim, "normed": 0, "eps": 0.0, "weight_offset": 0.0}
         out += [
             Op("attention_split", operands, {**op.attributes, **sizes}, partials, op.stage, op.layer),
             Op("attention_merge", {"partials": partials, **sinks}, merge, op.out, op.stage, op.layer),
         ]
     return out
+
+
+def norm_in_merge(ops: Ops) -> Ops:
+    """The norm of what attention gives, read by nobody else, is the merge's own."""
+    users, made = users_of(ops), {op.out: op for op in ops if op.out}
+    rewritten: dict[Op, Op] = {}
+    removed: set[Op] = set()
+    for op in ops:
+        if not _is_whole_norm(op):
+            continue
+        merge = made.get(value_of(op, "x"))
+        if merge is None or merge.kind != "attention_merge" or users[value_of(op, "x")] != [op]:
+            continue
+        settings = {"normed": 1, "eps": op.attributes["eps"], "weight_offset": op.attributes["weight_offset"]}
+        weight = {"weight": op.operands["weight"]} if "weight" in op.operands else {}
+        operands = {**merge.operands, **weight}
+        rewritten[merge] = replace(merge, operands=operands, attributes={**merge.attributes, **settings}, out=op.out)
+        removed.add(op)
+    return [rewritten.get(op, op) for op in ops if op not in removed]
 
 
 def order_experts(ops: Ops) -> Ops:

@@ -14,8 +14,10 @@ from .choose import missing
 from .layout import CACHE_BYTES, row_bytes
 from .plan import Launch, Plan
 
-# Parameters that the map leaves out: those in the columns of shape and dtype, and one that differs from layer to layer.
-HIDDEN = set("k n n_b n_c width kv_heads head_dim v_head_dim planes plain rotated rank v_dim begin".split())
+# Parameters that the map leaves out: those in the columns of shape and dtype, and those that differ by layer.
+HIDDEN = set(
+    "k n n_b n_c width kv_heads head_dim v_head_dim planes plain rotated rank v_dim begin up_stride up_begin".split()
+)
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def _entry(plan: Plan, launch: Launch, rows: int) -> Entry:
     matrices = [o.matrices[0] for o in operands if isinstance(o, Experts)]
     matrices = matrices or [o for o in operands if isinstance(o, Weight) and len(o.shape) == 2]
     cache = next((o for o in launch.operands.values() if isinstance(o, CacheLayer)), None)
-    out = launch.operands.get("out")
+    out = launch.operands.get("out", launch.operands.get("q"))
     if cache is not None:
         dtype, shape = plan.kv_dtype, f"{cache.kv_heads} x ({cache.head_dim} + {cache.v_head_dim})"
         dtype += f", {matrices[0].format}" if matrices else ""
@@ -156,7 +158,7 @@ def _entry(plan: Plan, launch: Launch, rows: int) -> Entry:
     else:
         assert isinstance(out, Value)
         dtype, shape = out.dtype, str(out.width)
-    neutral = {"scale": 1, "groups": 1, "parts": 1}
+    neutral = {"scale": 1, "factor": 1, "groups": 1, "parts": 1}
     shown = {k: v for k, v in launch.params.items() if k not in HIDDEN and v != neutral.get(k, 0)}
     params = " ".join(f"{k}={v:g}" for k, v in shown.items())
     exists = missing(plan.target, launch.kernel, launch.op, launch.params) is None
