@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
-from .architectures import Architecture, record
+from .architectures import Architecture
 from .checkpoint import Adapter, Checkpoint, open_adapter, open_checkpoint
 from .engine import devices, kv_cache, machine
 from .engine.generation import Completion, Stream, check_length
@@ -25,7 +25,7 @@ from .engine.sampling import GenerationOptions, check_integer
 from .engine.step_inputs import Chunk
 from .errors import DeviceError, FerruleError, MemoryBudgetError, OptionError, UnsupportedOp
 from .graph import Graph
-from .lora import adapt
+from .lora import record_adapted
 from .lowering import Target, cpu_target, lower
 from .tokenizer import Tokenizer, load_tokenizer
 
@@ -91,10 +91,8 @@ def load(
     if threads is not None:
         check_integer("threads", threads, 1, 1024)
     checkpoint = open_checkpoint(model, progress=progress, revision=revision)
-    architecture = record(checkpoint, ignore_config_keys=ignore_config_keys)
     lora = None if adapter is None else open_adapter(adapter)
-    if lora is not None:
-        architecture = adapt(architecture, checkpoint, lora)
+    architecture = record_adapted(checkpoint, lora, ignore_config_keys=ignore_config_keys)
     graph = architecture.graph
     dtype = kv_cache.cache_dtype(graph) if kv_dtype == "auto" else kv_dtype
     runs_on, reason = _choose_device(device, target, activation_bits, graph, dtype)

@@ -45,9 +45,8 @@ def zeros(*shape: int) -> tuple[str, np.ndarray]:
     ("changes", "message"),
     [
         ({"peft_type": "LOHA"}, "peft_type; expected LORA; found LOHA. Merge it"),
-        ({"use_dora": True}, "use_dora is not supported; found True. Merge it"),
-        ({"modules_to_save": ["lm_head"]}, "modules_to_save is not supported; found ['lm_head']"),
-        ({"bias": "all"}, "bias is not supported; found 'all'"),
+        ({"lora_bias": True}, "lora_bias is not supported; found True. Merge it"),
+        ({"trainable_token_indices": [3]}, "trainable_token_indices is not supported; found [3]. Merge it"),
         ({"some_new_maths": {"k": 1}}, "some_new_maths is not supported; found {'k': 1}"),
         ({"init_lora_weights": "pissa_niter_4"}, "changes the base model's weights; found 'pissa_niter_4'. Save it"),
         ({"r": 0}, "rank or alpha of model.layers.0.mlp.down_proj; expected a positive number; found 0"),
@@ -73,12 +72,10 @@ def test_configs_that_are_refused(adapter: Path, changes: dict[str, Any], messag
             "shapes do not fit each other (tensor {}.lora_B.weight); expected [n_out, rank] and [rank, n_in]; "
             "found [64, 5] and [4, 64]",
         ),
-        (
-            {f"{Q}.lora_magnitude_vector": zeros(64)},
-            "is no factor of a matrix's delta (tensor {}.lora_magnitude_vector)",
-        ),
+        ({f"{Q}.lora_E": zeros(4)}, "the tensor is no factor of a matrix's delta (tensor {}.lora_E)"),
+        ({f"{Q}x.lora_magnitude_vector": zeros(64)}, "no factors belong to it (tensor {}x.lora_magnitude_vector)"),
     ],
-    ids=["missing", "shapes", "unknown"],
+    ids=["missing", "shapes", "unknown", "magnitude"],
 )
 def test_tensors_that_are_refused(adapter: Path, changes: dict[str, Any], message: str) -> None:
     change_tensors(adapter, **changes)
@@ -128,6 +125,29 @@ def test_adapters_of_other_models_are_refused(tiny_model: TinyModel, adapter: Pa
     assert "; found 32 x 64. Give the model that the adapter was trained on, not " in found
     change_tensors(adapter, **{f"{Q}x.lora_A.weight": zeros(4, 64), f"{Q}x.lora_B.weight": zeros(64, 4)})
     assert "expected one such as model.layers.0.self_attn.q_proj or " in refusal(tiny_model("llama3"), adapter)
+
+
+def test_replaced_tensors_are_checked(tiny_model: TinyModel, tmp_path: Path, adapter: Path) -> None:
+    whole = "base_model.model.lm_head.weight"
+    change_tensors(adapter, **{whole: zeros(400, 64)})
+    found = refusal(tiny_model("llama3"), adapter)
+    assert f"no tensor of that name and shape for the adapter to replace (tensor {whole}); expected lm_head" in found
+    assert "; found [384, 64]. Give the model" in found
+    change_tensors(adapter, **{whole: zeros(384, 64)})
+    with ferrule.load(tiny_gguf.build("llama3", tmp_path / "base.gguf"), adapter=adapter) as model:
+        assert not model.logits([5, 6]).any()
+    assert "; found none. Give the model" in refusal(tiny_model("llama3_2_tied"), adapter)
+    change_tensors(adapter, **{"base_model.model.model.embed_tokens.weight": zeros(384, 64)})
+    assert "an embedding to which the head is tied (tensor model.embed" in refusal(tiny_model("llama3_2_tied"), adapter)
+    change_tensors(adapter, **{f"{LAYER}.self_attn.o_proj.modules_to_save.weight": zeros(64, 64)})
+    assert "that GGUF files may hold in another form (tensor" in refusal(tmp_path / "base.gguf", adapter)
+
+
+def test_magnitudes_are_as_many_as_rows(tiny_model: TinyModel, adapter: Path) -> None:
+    change_tensors(adapter, **{f"{Q}.lora_magnitude_vector": zeros(63)})
+    assert "rows (tensor model.layers.0.self_attn.q_proj); expected 64; found [63]" in refusal(
+        tiny_model("llama3"), adapter
+    )
 
 
 def test_gguf_adapters_of_other_models_are_refused(tiny_model: TinyModel, tmp_path: Path) -> None:

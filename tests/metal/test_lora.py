@@ -10,7 +10,6 @@ import pytest
 import tiny_adapters
 import tiny_gguf
 from ferrule import lora
-from ferrule.architectures import record
 from ferrule.checkpoint import open_adapter, open_checkpoint
 from ferrule.reference import Reference
 from metal import dispatch_steps as steps
@@ -37,7 +36,7 @@ def test_quantised_weights(metal_process: MetalProcess, tmp_path: Path) -> None:
     source = tiny_gguf.build("llama3", tmp_path / "source.gguf")
     base = tiny_gguf.quantised(source, tmp_path / "base.gguf", gguf.GGMLQuantizationType.Q4_0)
     adapter, checkpoint = tiny_adapters.build("llama3-all", tmp_path), open_checkpoint(base)
-    graph = lora.adapt(record(checkpoint), checkpoint, open_adapter(adapter)).graph
+    graph = lora.record_adapted(checkpoint, open_adapter(adapter)).graph
     prompts = [golden.ids.tolist() for golden in tiny_adapters.goldens("llama3-all")]
     found = metal_process.run(steps.logits, base, prompts, "f32", adapter)
     for prompt, logits in zip(prompts, found, strict=True):

@@ -39,9 +39,15 @@ ADAPTERS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "llama3_2_tied-head": ("llama3_2_tied", {"target_modules": [*ATTENTION, "lm_head"]}),
+    "llama_bias-dora": (
+        "llama_bias",
+        {"target_modules": [*ATTENTION, "up_proj"], "use_dora": True, "modules_to_save": ["lm_head"]},
+    ),
+    "deepseek_v3-dora": ("deepseek_v3", {"target_modules": ["kv_b_proj", "q_b_proj"], "use_dora": True}),
     "gpt2-conv1d": ("gpt2", {"target_modules": ["c_attn", "c_proj", "c_fc"], "fan_in_fan_out": True}),
     "bloom-grouped": ("bloom", {"target_modules": ["query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"]}),
     "phi3-fused": ("phi3", {"target_modules": ["qkv_proj", "o_proj", "gate_up_proj", "down_proj"]}),
+    "gemma3_text-embedding": ("gemma3_text", {"target_modules": ["embed_tokens", "v_proj"]}),
     "gemma3_mm-tower": ("gemma3_mm", {"target_modules": r".*language_model.*\.(q_proj|o_proj|up_proj)"}),
     "deepseek_v3-latent": (
         "deepseek_v3",
@@ -54,7 +60,7 @@ ADAPTERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 DTYPES = {"llama3-rslora": "bf16", "llama3-patterns": "f16"}
 KEPT = ["peft_type", "r", "lora_alpha", "use_rslora", "rank_pattern", "alpha_pattern", "fan_in_fan_out", "bias"]
-KEPT += ["target_modules", "target_parameters", "task_type"]
+KEPT += ["use_dora", "modules_to_save", "target_modules", "target_parameters", "task_type"]
 GAIN = 0.12  # deviation of B, so that logits move by about as much as they spread
 SEEDS = 60
 
@@ -71,7 +77,10 @@ def skeleton(
     saved |= {
         key: sorted(value) for key, value in saved.items() if key.startswith("target_") and isinstance(value, list)
     }
-    shapes = {name: list(t.shape) for name, t in load_file(work / "adapter" / "adapter_model.safetensors").items()}
+    tensors = load_file(work / "adapter" / "adapter_model.safetensors")
+    shapes = {
+        name: list(tensor.shape) for name, tensor in tensors.items() if re.search(r"\.lora_(embedding_)?[AB]", name)
+    }
     if of_experts:
         for name, (_, matrix) in tiny_models.weights(variant):
             if ".experts." in name:
@@ -79,10 +88,20 @@ def skeleton(
                 key = f"base_model.model.{name.removesuffix('.weight')}"
                 shapes |= {f"{key}.lora_A.weight": [config.r, n_in], f"{key}.lora_B.weight": [n_out, config.r]}
     made: dict[str, tiny_models.Recipe] = {
-        name: (shape, "normal", 0, short(GAIN if ".lora_B" in name else 1 / math.sqrt(shape[1])))
-        for name, shape in shapes.items()
+        name: (shape, "normal", 0, short(deviation(name, shape))) for name, shape in shapes.items()
     }
-    return {key: saved[key] for key in KEPT}, made
+    for name in sorted(tensors.keys() - made.keys()):  # magnitudes, and tensors that replace the model's
+        mean = short(tensors[name].mean().item()) if "magnitude" in name else 0
+        spread = short(0.2 * mean if mean else tensors[name].std().item())
+        made[name] = (list(tensors[name].shape), "normal", mean, spread)
+    return {key: saved[key] for key in KEPT if saved[key]}, made
+
+
+def deviation(name: str, shape: list[int]) -> float:
+    """Of a factor's values: A keeps the size of its input, of which an embedding has one."""
+    if name.endswith(("_B", "_B.weight")):
+        return GAIN
+    return 1 if name.endswith("embedding_A") else 1 / math.sqrt(shape[1])
 
 
 def adapted(name: str, variant: str, work: Path) -> torch.nn.Module:

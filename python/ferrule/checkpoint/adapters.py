@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,17 @@ from .gguf import read_gguf
 from .safetensors import read_json, read_safetensors
 
 _CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-_PEFT_NAME = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
+_PEFT_NAME = re.compile(r"base_model\.model\.(.+)\.lora_(?:([AB])\.weight|embedding_([AB]))")
+_MAGNITUDE = re.compile(r"base_model\.model\.(.+)\.lora_magnitude_vector(?:\.weight)?")
+_WHOLE = re.compile(r"base_model\.model\.(.+?)(?:\.base_layer|\.modules_to_save)?(\.weight|\.bias)")
 _GGUF_NAME = re.compile(r"(.+)\.weight\.lora_([ab])")
-_MERGE = "Merge it into its base model with PEFT (merge_and_unload) and load the result"
+MERGE = "Merge it into its base model with PEFT (merge_and_unload) and load the result"
 
 # Keys of PEFT's config that are read here, tell how factors were trained, or which matrices have some.
 _KNOWN = set(
     """
-    peft_type r lora_alpha use_rslora rank_pattern alpha_pattern init_lora_weights
-    auto_mapping base_model_name_or_path corda_config ensure_weight_tying eva_config exclude_modules fan_in_fan_out
+    peft_type r lora_alpha use_rslora rank_pattern alpha_pattern init_lora_weights use_dora bias modules_to_save
+    auto_mapping base_model_name_or_path corda_config eva_config exclude_modules fan_in_fan_out
     inference_mode layers_pattern layers_to_transform loftq_config lora_dropout lora_ga_config megatron_config
     megatron_core peft_version qalora_group_size revision runtime_config target_modules target_parameters task_type
     """.split()
@@ -40,11 +42,16 @@ _CHANGES_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
 
 @dataclass(frozen=True, eq=False)
 class LowRank:
-    """What an adapter adds to a matrix [n_out, n_in]: scale * b @ a, a: [rank, n_in], b: [n_out, rank]."""
+    """What an adapter adds to a matrix [n_out, n_in]: scale * b @ a, a: [rank, n_in], b: [n_out, rank].
+
+    An embedding counts as a matrix whose columns are the rows that it looks up.
+    `magnitude` [n_out] are the norms that rows of the sum are then given (DoRA, Liu et al. 2024).
+    """
 
     a: StoredTensor
     b: StoredTensor
     scale: float
+    magnitude: StoredTensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +59,14 @@ class Adapter:
     """One adapter on disk, `path` its weights.
 
     `deltas` are by Hugging Face's name of the matrix, without ".weight". `architecture` is GGUF's name of the base's
-    architecture, whose order the rows of `b` then have; None in Hugging Face's order.
+    architecture, whose order the rows of `b` then have; None in Hugging Face's order. `tensors` replace those of the
+    model, under Hugging Face's names.
     """
 
     path: Path
     architecture: str | None
     deltas: Mapping[str, LowRank]
+    tensors: Mapping[str, StoredTensor] = field(default_factory=dict)
 
     def info(self) -> dict[str, Any]:
         """What it is, as plain data."""
@@ -97,7 +106,8 @@ def _open_peft(directory: Path) -> Adapter:
     config = read_json(config_path)
     _refuse_other_maths(config, config_path)
     deltas: dict[str, LowRank] = {}
-    for module, (a, b) in _pairs(read_safetensors(path), _PEFT_NAME, path).items():
+    factors, magnitudes, whole = _sorted(read_safetensors(path))
+    for module, (a, b) in _pairs(factors, _PEFT_NAME, path).items():
         fused = _fused_experts(module, config.get("target_parameters") or [])
         name = fused or module
         rank = _of_module(config.get("rank_pattern"), name, config.get("r"), config_path)
@@ -110,9 +120,25 @@ def _open_peft(directory: Path) -> Adapter:
                 expected=f"{rank:g}",
                 found=str(a.shape[0]),
             )
-        delta = LowRank(a, b, alpha / (rank**0.5 if config.get("use_rslora") else rank))
+        scale = alpha / (rank**0.5 if config.get("use_rslora") else rank)
+        delta = LowRank(a, b, scale, magnitudes.pop(module, None))
         deltas |= {name: delta} if fused is None else _unstacked(fused, delta, int(rank))
-    return Adapter(path, None, deltas)
+    if magnitudes:
+        raise AdapterError("no factors belong to it", path=path, tensor=next(iter(magnitudes.values())).name)
+    return Adapter(path, None, deltas, whole)
+
+
+def _sorted(tensors: Mapping[str, StoredTensor]) -> tuple[dict[str, StoredTensor], ...]:
+    """Factors by their own names, magnitudes by their matrices', tensors that replace the model's by theirs."""
+    factors, magnitudes, whole = {}, {}, {}
+    for name, tensor in tensors.items():
+        if match := _MAGNITUDE.fullmatch(name):
+            magnitudes[match[1]] = tensor
+        elif ".lora_" not in name and (match := _WHOLE.fullmatch(name)):
+            whole[match[1] + match[2]] = tensor
+        else:
+            factors[name] = tensor
+    return factors, magnitudes, whole
 
 
 def _fused_experts(module: str, parameters: list[str]) -> str | None:
@@ -148,10 +174,10 @@ def _unstacked(name: str, delta: LowRank, rank: int) -> dict[str, LowRank]:
 def _refuse_other_maths(config: Mapping[str, Any], path: Path) -> None:
     """Raises for a config that says more than which low-rank factors are added to which matrices."""
     if config.get("peft_type") != "LORA":
-        raise AdapterError("peft_type", path=path, expected="LORA", found=str(config.get("peft_type")), hint=_MERGE)
+        raise AdapterError("peft_type", path=path, expected="LORA", found=str(config.get("peft_type")), hint=MERGE)
     for key, value in config.items():
         if key not in _KNOWN and value not in (None, False, "none", [], {}):
-            raise AdapterError(f"{key} is not supported", path=path, found=repr(value)[:60], hint=_MERGE)
+            raise AdapterError(f"{key} is not supported", path=path, found=repr(value)[:60], hint=MERGE)
     start = config.get("init_lora_weights")
     if isinstance(start, str) and start.lower().startswith(_CHANGES_BASE):
         raise AdapterError(
@@ -219,8 +245,8 @@ def _pairs(
     for name, tensor in tensors.items():
         match = pattern.fullmatch(name)
         if match is None:
-            raise AdapterError("the tensor is no factor of a matrix's delta", path=path, tensor=name, hint=_MERGE)
-        factors.setdefault(match[1], {})[match[2].lower()] = tensor
+            raise AdapterError("the tensor is no factor of a matrix's delta", path=path, tensor=name, hint=MERGE)
+        factors.setdefault(match[1], {})[match[match.lastindex or 0].lower()] = tensor
     if not factors:
         raise AdapterError("the adapter holds no tensors", path=path)
     pairs = {}

@@ -120,6 +120,12 @@ def hf_rows(architecture: str, name: str, n: int, config: Mapping[str, Any]) -> 
     return None if order is None else order(n, config)
 
 
+def vocabulary_tensors(architecture: str) -> set[str]:
+    """Hugging Face's names of the embedding and the head, which converters leave as they are."""
+    table = _tensor_table(architecture)
+    return {f"{table[stem]}.weight" for stem in ("token_embd", "output")}
+
+
 def is_converted(architecture: str, name: str) -> bool:
     """Whether converters change more than the order of rows of the matrix `name` (without ".weight")."""
     pattern = family(architecture).converted

@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from ..architectures import record
 from ..checkpoint import Checkpoint, open_adapter
 from ..graph import Graph
-from ..lora import adapt
+from ..lora import record_adapted
 from ..model import Model
 from ..model import load as load_model
 
@@ -95,10 +94,7 @@ def load(model: str | None, options: dict[str, Any]) -> Model:
 
 def graph(checkpoint: Checkpoint, adapter: str | None) -> Graph:
     """The graph of a model, of one with an adapter where that is named."""
-    architecture = record(checkpoint)
-    if adapter is not None:
-        architecture = adapt(architecture, checkpoint, open_adapter(adapter))
-    return architecture.graph
+    return record_adapted(checkpoint, None if adapter is None else open_adapter(adapter)).graph
 
 
 def show_progress() -> bool:
