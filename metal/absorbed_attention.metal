@@ -118,7 +118,7 @@ static void find_slots(device const int* block_table,
 
 template <class T>
 static device const T* block_of(device const T* cache, uint slot) {
-    return cache + cache_keys(slot / kCacheBlock, 0, 1, fc_head_dim, fc_v_head_dim);
+    return cache + cache_keys<T>(slot / kCacheBlock, 0, 1, fc_head_dim, fc_v_head_dim);
 }
 
 // Whether the keys of positions j to j + 7 lie in the cache as matrices.
@@ -138,9 +138,11 @@ static simdgroup_float8x8 gather(device const T* cache,
         const uint slot = tile.slots[j + e / 8], c = i + e % 8, rotated = c - latent_columns();
         float value = 0;
         if (slot != kNoSlot) {
-            device const T* block = block_of(cache, slot);
-            if (c < fc_v_head_dim) value = float(block[value_element(slot, c, fc_head_dim, fc_v_head_dim)]);
-            if (c >= latent_columns() && rotated < fc_head_dim) value = float(block[key_element(slot, rotated)]);
+            device const T* keys = block_of(cache, slot);
+            device const T* latents = keys + cache_elements<T>(fc_head_dim);
+            const uint position = slot % kCacheBlock;
+            if (c < fc_v_head_dim) value = value_at(latents, position, c, fc_v_head_dim);
+            if (c >= latent_columns() && rotated < fc_head_dim) value = key_at(keys, position, rotated, fc_head_dim);
         }
         tile.matrix[e] = value;
     }
@@ -151,27 +153,53 @@ static simdgroup_float8x8 gather(device const T* cache,
     return keys;
 }
 
+// sum += left times columns [i, i + 8) of the keys of positions j to j + 7, one column each where `transpose`, as
+// scores want it, else one row.
+template <class T>
+static void multiply(thread simdgroup_float8x8& sum,
+                     thread const simdgroup_float8x8& left,
+                     device const T* cache,
+                     thread const Tile& tile,
+                     uint j,
+                     uint i,
+                     bool transpose,
+                     uint lane) {
+    if (!lie_together(tile, j)) {
+        simdgroup_multiply_accumulate(sum, left, gather(cache, tile, j, i, transpose, lane), sum);
+        return;
+    }
+    device const T* keys = block_of(cache, tile.slots[j]);
+    const uint position = tile.slots[j] % kCacheBlock;
+    simdgroup_matrix<T, 8, 8> right;
+    if (i < latent_columns()) {
+        device const T* latents = keys + cache_elements<T>(fc_head_dim) + position * fc_v_head_dim + i;
+        simdgroup_load(right, latents, fc_v_head_dim, ulong2(0), transpose);
+    } else {
+        simdgroup_load(right, keys + (i - latent_columns()) * kCacheBlock + position, kCacheBlock);
+    }
+    simdgroup_multiply_accumulate(sum, left, right, sum);
+}
+static void multiply(thread simdgroup_float8x8& sum,
+                     thread const simdgroup_float8x8& left,
+                     device const int8_t* cache,
+                     thread const Tile& tile,
+                     uint j,
+                     uint i,
+                     bool transpose,
+                     uint lane) {
+    simdgroup_multiply_accumulate(sum, left, gather(cache, tile, j, i, transpose, lane), sum);
+}
+
 // Scores of the simdgroup's share of the positions.
 template <class T>
 static void multiply_keys(device const T* cache, thread const Tile& tile, uint simdgroup, uint lane) {
     for (uint n = 0; n < kScoreMatrices; ++n) {
-        const uint j = 8 * (simdgroup * kScoreMatrices + n), slot = tile.slots[j];
+        const uint j = 8 * (simdgroup * kScoreMatrices + n);
         simdgroup_float8x8 sum = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
         for (uint i = 0; i < all_columns(); i += 8) {
             simdgroup_float8x8 query;
             simdgroup_load(query, tile.queries + i, all_columns());
-            if (!lie_together(tile, j)) {
-                simdgroup_multiply_accumulate(sum, query, gather(cache, tile, j, i, true, lane), sum);
-                continue;
-            }
-            simdgroup_matrix<T, 8, 8> keys;
-            if (i < latent_columns()) {
-                device const T* latents = block_of(cache, slot) + value_element(slot, i, fc_head_dim, fc_v_head_dim);
-                simdgroup_load(keys, latents, fc_v_head_dim, ulong2(0), true);
-            } else {
-                simdgroup_load(keys, block_of(cache, slot) + key_element(slot, i - latent_columns()), kCacheBlock);
-            }
-            simdgroup_multiply_accumulate(sum, query, keys, sum);
+            multiply(sum, query, cache, tile, j, i, true, lane);
         }
         simdgroup_store(sum, tile.scores + j, kCacheBlock);
     }
@@ -217,17 +245,8 @@ static void add_values(device const T* cache, thread Sums& sums, uint simdgroup,
         simdgroup_load(weights, tile.scores + j, kCacheBlock);
 #pragma unroll
         for (uint n = 0; n < matrices_per_simdgroup(); ++n) {
-            const uint i = 8 * (simdgroup + n * kSimdgroups), slot = tile.slots[j];
-            if (i >= latent_columns()) continue;
-            if (lie_together(tile, j)) {
-                device const T* latents = block_of(cache, slot) + value_element(slot, i, fc_head_dim, fc_v_head_dim);
-                simdgroup_matrix<T, 8, 8> values;
-                simdgroup_load(values, latents, fc_v_head_dim);
-                simdgroup_multiply_accumulate(sums.values[n], weights, values, sums.values[n]);
-            } else {
-                const simdgroup_float8x8 values = gather(cache, tile, j, i, false, lane);
-                simdgroup_multiply_accumulate(sums.values[n], weights, values, sums.values[n]);
-            }
+            const uint i = 8 * (simdgroup + n * kSimdgroups);
+            if (i < latent_columns()) multiply(sums.values[n], weights, cache, tile, j, i, false, lane);
         }
     }
 }
@@ -345,6 +364,8 @@ kernel void attend_part(device const float* q [[buffer(attention_split::q)]],
 
 template [[host_name("absorbed_attention_f16")]] kernel decltype(attend_whole<half>) attend_whole<half>;
 template [[host_name("absorbed_attention_f32")]] kernel decltype(attend_whole<float>) attend_whole<float>;
+template [[host_name("absorbed_attention_q8_0")]] kernel decltype(attend_whole<int8_t>) attend_whole<int8_t>;
 
 template [[host_name("absorbed_attention_split_f16")]] kernel decltype(attend_part<half>) attend_part<half>;
 template [[host_name("absorbed_attention_split_f32")]] kernel decltype(attend_part<float>) attend_part<float>;
+template [[host_name("absorbed_attention_split_q8_0")]] kernel decltype(attend_part<int8_t>) attend_part<int8_t>;

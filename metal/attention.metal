@@ -87,6 +87,9 @@ static simdgroup_float8x8 load_part(device const T* from,
     return result;
 }
 
+// Values of q8_0 are made f32 in the memory of scores, 8 rows of a block's 64 columns at a time.
+constant constexpr uint kStagedValues = 8 * kCacheBlock;
+
 // Scores of the tile's queries [8, key_columns(head_dim)] and a block's keys, into scores [8, kCacheBlock].
 template <class T>
 static void multiply_keys(threadgroup const float* queries,
@@ -120,6 +123,37 @@ static void multiply_keys(threadgroup const float* queries,
                 load_part(corner, kCacheBlock, Part{0, fc_head_dim - whole, 8}, lane, matrix);
             simdgroup_multiply_accumulate(sums[c], query, key, sums[c]);
         }
+    }
+#pragma unroll
+    for (uint c = 0; c < kCacheBlock / kChunk; ++c) {
+        if (c >= chunks.begin && c < chunks.end) simdgroup_store(sums[c], scores + c * kChunk, kCacheBlock);
+    }
+}
+
+static void multiply_keys(threadgroup const float* queries,
+                          device const int8_t* keys,
+                          thread const Chunks& chunks,
+                          uint lane,
+                          threadgroup float*,
+                          threadgroup float* scores) {
+    simdgroup_float8x8 sums[kCacheBlock / kChunk];
+    for (uint c = 0; c < kCacheBlock / kChunk; ++c) sums[c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+    for (uint i = 0; i < fc_head_dim; i += 8) {
+        for (uint e = lane; e < kStagedValues; e += kSimdWidth) {
+            const uint r = i + e / kCacheBlock;
+            scores[e] = r < fc_head_dim ? key_at(keys, e % kCacheBlock, r, fc_head_dim) : 0.0f;
+        }
+        simdgroup_barrier(mem_flags::mem_threadgroup);
+        simdgroup_float8x8 query;
+        simdgroup_load(query, queries + i, attention::key_columns(fc_head_dim));
+#pragma unroll
+        for (uint c = 0; c < kCacheBlock / kChunk; ++c) {
+            if (c < chunks.begin || c >= chunks.end) continue;
+            simdgroup_float8x8 key;
+            simdgroup_load(key, scores + c * kChunk, kCacheBlock);
+            simdgroup_multiply_accumulate(sums[c], query, key, sums[c]);
+        }
+        simdgroup_barrier(mem_flags::mem_threadgroup);
     }
 #pragma unroll
     for (uint c = 0; c < kCacheBlock / kChunk; ++c) {
@@ -176,7 +210,7 @@ static simdgroup_float8x8 diagonal(float factor, uint r, uint column, threadgrou
 
 // sums += weights [8, kCacheBlock] times the block's values.
 template <class T>
-static void add_values(threadgroup const float* weights,
+static void add_values(threadgroup float* weights,
                        device const T* values,
                        thread const Chunks& chunks,
                        uint lane,
@@ -200,6 +234,41 @@ static void add_values(threadgroup const float* weights,
                     load_part(chunk + i * 8, fc_v_head_dim, Part{begin, end, width}, lane, matrix);
                 simdgroup_multiply_accumulate(sums[i], weight, value, sums[i]);
             }
+        }
+    }
+}
+
+static void add_values(threadgroup float* weights,
+                       device const int8_t* values,
+                       thread const Chunks& chunks,
+                       uint lane,
+                       threadgroup float*,
+                       thread simdgroup_float8x8* sums) {
+    simdgroup_float8x8 weight[kCacheBlock / kChunk];
+#pragma unroll
+    for (uint c = 0; c < kCacheBlock / kChunk; ++c) {
+        if (c >= chunks.begin && c < chunks.end) simdgroup_load(weight[c], weights + c * kChunk, kCacheBlock);
+    }
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    threadgroup float* staged = weights;
+#pragma unroll
+    for (uint c = 0; c < kCacheBlock / kChunk; ++c) {
+        if (c < chunks.begin || c >= chunks.end) continue;
+#pragma unroll
+        for (uint first = 0; first < fc_v_head_dim; first += kCacheBlock) {
+            for (uint e = lane; e < kStagedValues; e += kSimdWidth) {
+                const uint position = c * kChunk + e / kCacheBlock, i = first + e % kCacheBlock;
+                const bool exists = position >= chunks.first && position < chunks.last_plus_one && i < fc_v_head_dim;
+                staged[e] = exists ? value_at(values, position, i, fc_v_head_dim) : 0.0f;
+            }
+            simdgroup_barrier(mem_flags::mem_threadgroup);
+#pragma unroll
+            for (uint i = first / 8; i < min(value_matrices(), (first + kCacheBlock) / 8); ++i) {
+                simdgroup_float8x8 value;
+                simdgroup_load(value, staged + i * 8 - first, kCacheBlock);
+                simdgroup_multiply_accumulate(sums[i], weight[c], value, sums[i]);
+            }
+            simdgroup_barrier(mem_flags::mem_threadgroup);
         }
     }
 }
@@ -246,7 +315,7 @@ kernel void attend(device const float* q [[buffer(attention::q)]],
     for (uint i = 0; i < value_matrices(); ++i) sums[i] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     for (uint b = first / kCacheBlock; b <= last / kCacheBlock; ++b) {
         const uint block = block_table[tile.block_table_begin + b], block_begin = b * kCacheBlock;
-        device const T* keys = cache + cache_keys(block, kv_head, params.kv_heads, fc_head_dim, fc_v_head_dim);
+        device const T* keys = cache + cache_keys<T>(block, kv_head, params.kv_heads, fc_head_dim, fc_v_head_dim);
         const Chunks chunks = visible_chunks(block_begin, first, last);
         multiply_keys(queries, keys, chunks, lane, matrix, scores);
         simdgroup_barrier(mem_flags::mem_threadgroup);
@@ -257,7 +326,7 @@ kernel void attend(device const float* q [[buffer(attention::q)]],
 #pragma unroll
         for (uint i = 0; i < value_matrices(); ++i) simdgroup_multiply(sums[i], factors, sums[i]);
         // The next block's scores need no barrier: each lane reads and writes the same elements of a matrix.
-        add_values(scores, keys + fc_head_dim * kCacheBlock, chunks, lane, matrix, sums);
+        add_values(scores, keys + cache_elements<T>(fc_head_dim), chunks, lane, matrix, sums);
     }
 
     const float maximum = has_sinks ? max(softmax.maximum, sinks[head]) : softmax.maximum;
@@ -279,3 +348,4 @@ kernel void attend(device const float* q [[buffer(attention::q)]],
 
 template [[host_name("attention_f16")]] kernel decltype(attend<half>) attend<half>;
 template [[host_name("attention_f32")]] kernel decltype(attend<float>) attend<float>;
+template [[host_name("attention_q8_0")]] kernel decltype(attend<int8_t>) attend<int8_t>;

@@ -36,6 +36,24 @@ static float masked(float score, uint position, thread const Sight& sight, float
     return position >= sight.first && position <= sight.position ? biased : -INFINITY;
 }
 
+// What two neighbouring keys, from value `first` of a group on, or two values of a position are multiplied by.
+template <class T2>
+static float2 key_scales(device const T2*, uint, uint) {
+    return float2(1.0f);
+}
+static float2 key_scales(device const char2* keys, uint first, uint lane) {
+    device const half* scales = cache_scales((device const int8_t*)keys, fc_head_dim);
+    return float2(((device const half2*)scales)[first / kCacheGroup * (kCacheBlock / 2) + lane]);
+}
+template <class T2>
+static float value_scale(device const T2*, uint, uint) {
+    return 1.0f;
+}
+static float value_scale(device const char2* values, uint position, uint pair) {
+    device const half* scales = cache_scales((device const int8_t*)values, fc_v_head_dim);
+    return float(scales[2 * pair / kCacheGroup * kCacheBlock + position]);
+}
+
 // Softmax weights of the lane's two positions of a block, from `mine`, for all heads, into weights [heads,
 // kCacheBlock]; what was summed before is rescaled. Loops over heads are unrolled, for their sums live in registers.
 template <class T2>
@@ -49,11 +67,14 @@ static void weigh(device const T2* keys,
                   thread Part& part,
                   threadgroup float* weights) {
     float2 scores[attention_split::kMaxHeads] = {};
+    for (uint first = 0; first < fc_head_dim; first += kCacheGroup) {
+        const float2 scales = key_scales(keys, first, lane);
 #pragma unroll(8)
-    for (uint i = 0; i < fc_head_dim; ++i) {
-        const float2 key = float2(keys[i * (kCacheBlock / 2) + lane]);
+        for (uint i = first; i < min(first + kCacheGroup, fc_head_dim); ++i) {
+            const float2 key = scales * float2(keys[i * (kCacheBlock / 2) + lane]);
 #pragma unroll
-        for (uint h = 0; h < together; ++h) scores[h] += queries[h * fc_head_dim + i] * key;
+            for (uint h = 0; h < together; ++h) scores[h] += queries[h * fc_head_dim + i] * key;
+        }
     }
     const uint pairs = attention_split::head_pairs(fc_v_head_dim);
 #pragma unroll
@@ -87,7 +108,7 @@ static void add_values(device const T2* values,
         for (uint i = 0; i < pairs; ++i) {
             const uint pair = lane + i * kSimdWidth;
             if (pair >= fc_v_head_dim / 2) continue;
-            const float2 value = float2(values[j * (fc_v_head_dim / 2) + pair]);
+            const float2 value = value_scale(values, j, pair) * float2(values[j * (fc_v_head_dim / 2) + pair]);
 #pragma unroll
             for (uint h = 0; h < together; ++h) part.values[h * pairs + i] += weights[h * kCacheBlock + j] * value;
         }
@@ -140,8 +161,8 @@ kernel void attend_part(device const float* q [[buffer(attention_split::q)]],
     }
     for (uint b = first_block + begin; b < first_block + end; ++b) {
         const uint block = block_table[span.block_table_begin + b], block_begin = b * kCacheBlock;
-        device const T* keys = cache + cache_keys(block, kv_head, fc_kv_heads, fc_head_dim, fc_v_head_dim);
-        device const T2* values = (device const T2*)(keys + fc_head_dim * kCacheBlock);
+        device const T* keys = cache + cache_keys<T>(block, kv_head, fc_kv_heads, fc_head_dim, fc_v_head_dim);
+        device const T2* values = (device const T2*)(keys + cache_elements<T>(fc_head_dim));
         weigh((device const T2*)keys, queries, together, head_slopes, block_begin + 2 * lane, sight, lane, part,
               weights);
         simdgroup_barrier(mem_flags::mem_threadgroup);
@@ -172,3 +193,4 @@ kernel void attend_part(device const float* q [[buffer(attention_split::q)]],
 
 template [[host_name("attention_split_f16")]] kernel decltype(attend_part<half, half2>) attend_part<half, half2>;
 template [[host_name("attention_split_f32")]] kernel decltype(attend_part<float, float2>) attend_part<float, float2>;
+template [[host_name("attention_split_q8_0")]] kernel decltype(attend_part<int8_t, char2>) attend_part<int8_t, char2>;

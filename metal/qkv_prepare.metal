@@ -4,7 +4,7 @@
 #include <metal_stdlib>
 
 #include "../csrc/params/qkv_prepare.h"
-#include "kv_cache.h"
+#include "cache_vector.h"
 #include "rope_pairs.h"
 
 using namespace metal;
@@ -68,12 +68,12 @@ static float mean_square(thread const Head& head, device const float* cosines, u
 }
 
 // Normalises and rotates a head; value i goes to out[i * stride].
-template <class T>
+template <class Out>
 static void prepare(thread const Head& head,
                     device const float* cosines,
                     constant QkvPrepare& params,
                     uint lane,
-                    device T* out,
+                    Out out,
                     uint stride) {
     const uint n = head.n_pairs;
     const float factor = head.has_norm ? precise::rsqrt(mean_square(head, cosines, lane) + params.eps) : 1.0f;
@@ -86,13 +86,37 @@ static void prepare(thread const Head& head,
                 x.y *= params.weight_offset + head.weight[pair.second];
             }
             if (!fc_norm_last) x = rotate(x.x, x.y, cosines[i], cosines[n + i]);
-            out[pair.first * stride] = T(x.x);
-            out[pair.second * stride] = T(x.y);
+            out[pair.first * stride] = x.x;
+            out[pair.second * stride] = x.y;
         } else {
             float x = limited(head.x[n + i]) * factor;
             if (head.weight != nullptr) x *= params.weight_offset + head.weight[n + i];
-            out[(n + i) * stride] = T(x);
+            out[(n + i) * stride] = x;
         }
+    }
+}
+
+// The same, into the cache; `staged` [head.width] is memory for it.
+template <class T>
+static void append(thread const Head& head,
+                   device const float* cosines,
+                   constant QkvPrepare& params,
+                   uint lane,
+                   CacheVector<T> to,
+                   threadgroup float*) {
+    prepare(head, cosines, params, lane, to.values, to.stride);
+}
+static void append(thread const Head& head,
+                   device const float* cosines,
+                   constant QkvPrepare& params,
+                   uint lane,
+                   CacheVector<int8_t> to,
+                   threadgroup float* staged) {
+    prepare(head, cosines, params, lane, staged, 1);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint group = 0; group < cache_groups(head.width); ++group) {
+        const uint i = group * kCacheGroup + lane;
+        store_group(to, group, lane, head.width, i < head.width ? staged[i] : 0.0f);
     }
 }
 
@@ -109,6 +133,7 @@ kernel void prepare_head(device float* q [[buffer(qkv_prepare::q)]],
                          device T* cache [[buffer(qkv_prepare::cache), function_constant(has_k)]],
                          device float* out [[buffer(qkv_prepare::out), function_constant(has_out)]],
                          constant QkvPrepare& params [[buffer(params_buffer)]],
+                         threadgroup float* staged [[threadgroup(0)]],
                          uint2 group [[threadgroup_position_in_grid]],
                          uint lane [[thread_index_in_simdgroup]]) {
     const uint heads = params.heads, kv_heads = params.kv_heads;
@@ -129,22 +154,24 @@ kernel void prepare_head(device float* q [[buffer(qkv_prepare::q)]],
         return;
     }
     if (!has_k || slots[row] < 0) return;
-    const uint slot = slots[row], block = slot / kCacheBlock;
+    const uint slot = slots[row];
     const bool is_key = group.x < heads + kv_heads;
     const uint kv_head = (group.x - heads) % kv_heads;
-    cache += cache_keys(block, kv_head, kv_heads, head_dim, v_head_dim);
     if (is_key) {
         device const float* all = k + ulong(row) * kv_heads * head_dim;
         Head head = {all + kv_head * head_dim, head_dim, n_pairs, fc_has_k_norm, nullptr, nullptr, kv_heads * head_dim};
         if (fc_whole_rows) head.row = all;
         if (has_k_weight) head.weight = k_weight + (fc_whole_rows ? kv_head * head_dim : 0);
-        prepare(head, cosines, params, lane, cache + key_element(slot, 0), kCacheBlock);
+        const CacheVector<T> to = key_vector(cache, slot, kv_head, kv_heads, head_dim, v_head_dim);
+        append(head, cosines, params, lane, to, staged);
     } else {
         device const float* x = v + (ulong(row) * kv_heads + kv_head) * v_head_dim;
         const Head head = {x, v_head_dim, 0, fc_has_v_norm, nullptr, nullptr, 0};
-        prepare(head, cosines, params, lane, cache + value_element(slot, 0, head_dim, v_head_dim), 1);
+        const CacheVector<T> to = value_vector(cache, slot, kv_head, kv_heads, head_dim, v_head_dim);
+        append(head, cosines, params, lane, to, staged);
     }
 }
 
 template [[host_name("qkv_prepare_f16")]] kernel decltype(prepare_head<half>) prepare_head<half>;
 template [[host_name("qkv_prepare_f32")]] kernel decltype(prepare_head<float>) prepare_head<float>;
+template [[host_name("qkv_prepare_q8_0")]] kernel decltype(prepare_head<int8_t>) prepare_head<int8_t>;

@@ -20,9 +20,10 @@ static ulong make_rank(float score, uint position) {
     return ulong(ordered) << 32 | ulong(~position);
 }
 
-// The score of the position in a column of a block of keys.
+// The score of a position of a block of keys.
 template <class T>
 static float score(device const T* keys,
+                   uint position,
                    device const float* q,
                    device const float* weights,
                    constant SelectPositions& params) {
@@ -31,7 +32,7 @@ static float score(device const T* keys,
         const uint n_heads = min(kHeadsAtOnce, params.heads - first);
         float sums[kHeadsAtOnce] = {};
         for (uint i = 0; i < params.head_dim; ++i) {
-            const float key = float(keys[i * kCacheBlock]);
+            const float key = key_at(keys, position, i, params.head_dim);
 #pragma unroll
             for (uint h = 0; h < kHeadsAtOnce; ++h) {
                 if (h < n_heads) sums[h] += q[(first + h) * params.head_dim + i] * key;
@@ -126,8 +127,8 @@ kernel void select_best(device const float* q [[buffer(select_positions::q)]],
         ulong rank = 0;
         if (position < n_positions) {
             const uint block = block_table[span.block_table_begin + position / kCacheBlock];
-            device const T* keys = cache + cache_keys(block, 0, 1, params.head_dim, 0) + position % kCacheBlock;
-            rank = make_rank(score(keys, q, weights, params), position);
+            device const T* keys = cache + cache_keys<T>(block, 0, 1, params.head_dim, 0);
+            rank = make_rank(score(keys, position % kCacheBlock, q, weights, params), position);
         }
         collect(rank, rank > least, simdgroup, lane, collection);
         const bool is_last = first + kThreads >= n_positions;
@@ -141,3 +142,4 @@ kernel void select_best(device const float* q [[buffer(select_positions::q)]],
 
 template [[host_name("select_positions_f16")]] kernel decltype(select_best<half>) select_best<half>;
 template [[host_name("select_positions_f32")]] kernel decltype(select_best<float>) select_best<float>;
+template [[host_name("select_positions_q8_0")]] kernel decltype(select_best<int8_t>) select_best<int8_t>;

@@ -360,3 +360,11 @@ def test_info(model: ferrule.Model) -> None:
     assert facts["end_tokens"] == ["<|endoftext|>", "<|im_end|>"]
     assert facts["cache_bytes_per_token"] == 30 * 3 * (64 + 64) * 2
     assert facts["context"] == facts["model_context"] == 8192
+
+
+def test_a_cache_in_q8_0_takes_about_half() -> None:
+    prompt, answer = "The capital of France is", " Paris"
+    with ferrule.load(SMOLLM2.path(), kv_dtype="q8_0") as model:
+        facts = model.info()
+        assert (facts["kv_dtype"], facts["cache_bytes_per_token"]) == ("q8_0", 30 * 3 * 2 * (64 + 2 * 2))
+        assert model.generate(prompt, max_new_tokens=8, temperature=0).text.startswith(answer)

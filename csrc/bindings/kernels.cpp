@@ -133,6 +133,8 @@ void init_kernels(nb::module_& m) {
     m.attr("CACHE_BLOCK") = kCacheBlock;
     m.def("quantized_row_bytes", &quantized_row::row_bytes, "k"_a, "planes"_a,
           "Bytes of a row of k quantised activations, their codes in so many planes.");
+    m.def("quantized_vector_bytes", &quantized_vector_bytes, "width"_a,
+          "Bytes of a key or value vector of so many values in a cache in q8_0.");
     m.def(
         "targets", [] { return target_names(true); },
         "Names of the CPU targets that this processor can run, best first.");

@@ -1,6 +1,6 @@
-// attention (contract in ../params/attention.h) over a cache in f32 or f16.
+// attention (contract in ../params/attention.h) over a cache in f32, f16 or q8_0.
 //
-// A work item is a tile (attention_tile.h), so that each block of K and V is read, and converted from f16, once for all
+// A work item is a tile (attention_tile.h), so that each block of K and V is read, and converted to f32, once for all
 // its queries. With `latent`, a block's keys are put together from its latents, transposed, and its rotated keys.
 #include "attention_tile.h"
 #include "latents.h"
@@ -94,9 +94,10 @@ void run_tile(const KernelArgs& args, const Place& place, float* memory) {
                        args.operand<const float>(attention::sinks), args.operand<const float>(attention::selected));
     const CacheLayer<T> cache{args.operand<T>(attention::cache), params.kv_heads, params.head_dim, params.v_head_dim};
     const int32_t* blocks = args.operand<const int32_t>(attention::block_table) + place.tile.span.block_table_begin;
-    // Several groups would each convert the block again. Widths that are no multiple of a vector are read beyond
-    // their end, which only a copy may be.
-    const bool copy_keys = sizeof(T) != sizeof(float) && tile.queries() > kGroup;
+    // Several groups would each convert the block again; of q8_0, even one would convert its scales too often. Widths
+    // that are no multiple of a vector are read beyond their end, which only a copy may be.
+    constexpr bool kIsQuantized = sizeof(T) == 1;
+    const bool copy_keys = kIsQuantized || (sizeof(T) != sizeof(float) && tile.queries() > kGroup);
     const bool copy_values = copy_keys || params.v_head_dim % kLanes != 0;
 
     tile.start(args.operand<const float>(attention::q), args.operand<const float>(attention::q_rotated),
@@ -104,27 +105,24 @@ void run_tile(const KernelArgs& args, const Place& place, float* memory) {
     const Range seen = tile.seen();
     for (uint32_t block = seen.begin / kCacheBlock; block * kCacheBlock < seen.end; ++block) {
         const uint32_t index = static_cast<uint32_t>(blocks[block]);
-        const T* keys = cache.keys(index, place.kv_head);
-        const T* values = cache.values(index, place.kv_head);
-        const auto add = [&](const auto* block_keys) {
-            if (copy_values) {
-                tile.add(block, block_keys, [&] {
-                    widen_rows(values, params.v_head_dim, copy);
-                    return static_cast<const float*>(copy);
-                });
-            } else {
-                tile.add(block, block_keys, [&] { return values; });
+        const auto add = [&](const auto* keys) {
+            if constexpr (!kIsQuantized) {
+                if (!copy_values) return tile.add(block, keys, [&] { return cache.values(index, place.kv_head); });
             }
+            tile.add(block, keys, [&] {
+                cache.widen_values(index, place.kv_head, copy);
+                return static_cast<const float*>(copy);
+            });
         };
         if (params.latent != 0) {
-            transpose_latents(values, params.v_head_dim, latent_keys);
-            widen_rows(keys, params.head_dim, latent_keys + size_t{params.v_head_dim} * kCacheBlock);
+            transpose_latents(cache, index, latent_keys);
+            cache.widen_keys(index, 0, latent_keys + size_t{params.v_head_dim} * kCacheBlock);
             add(latent_keys);
         } else if (copy_keys) {
-            widen_rows(keys, params.head_dim, copy);
+            cache.widen_keys(index, place.kv_head, copy);
             add(copy);
-        } else {
-            add(keys);
+        } else if constexpr (!kIsQuantized) {
+            add(cache.keys(index, place.kv_head));
         }
     }
     tile.finish(args.operand<float>(attention::out));
@@ -141,7 +139,8 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* memory
 }
 
 constexpr Kernel kKernels[] = {{"attention_f32", &attention::signature, items, scratch_bytes, run<float>},
-                               {"attention_f16", &attention::signature, items, scratch_bytes, run<f16>}};
+                               {"attention_f16", &attention::signature, items, scratch_bytes, run<f16>},
+                               {"attention_q8_0", &attention::signature, items, scratch_bytes, run<int8_t>}};
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// One layer's KV cache (kv_cache.h) as the CPU kernels address it, and how its two element types are read and written.
+// One layer's KV cache (kv_cache.h) in f32 or f16 as the CPU kernels address, read and write it; quantized_cache.h has
+// the same for q8_0.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,11 +18,11 @@ inline simd::f32x16 load_f32(const float* p) {
 inline simd::f32x16 load_f32(const f16* p) {
     return simd::load_f16(p);
 }
-inline float as_float(float x) {
-    return x;
+inline simd::f32x16 load_f32_partial(const float* p, uint32_t n) {
+    return simd::load_partial(p, n);
 }
-inline float as_float(f16 x) {
-    return formats::f16_to_f32(x);
+inline simd::f32x16 load_f32_partial(const f16* p, uint32_t n) {
+    return simd::load_f16_partial(p, n);
 }
 inline void store_as(float* p, simd::f32x16 x) {
     simd::store(p, x);
@@ -45,6 +46,17 @@ struct CacheLayer {
     // V of a block: [64][v_head_dim].
     T* values(uint32_t block, uint32_t kv_head) const { return keys(block, kv_head) + size_t{kCacheBlock} * head_dim; }
 
+    // All keys, all values of a block, as f32.
+    void widen_keys(uint32_t block, uint32_t kv_head, float* out) const { widen(keys(block, kv_head), head_dim, out); }
+    void widen_values(uint32_t block, uint32_t kv_head, float* out) const {
+        widen(values(block, kv_head), v_head_dim, out);
+    }
+
+    // Values [begin, begin + n), n <= 16, of a position of a block; the others are anything.
+    simd::f32x16 load_values(uint32_t block, uint32_t kv_head, uint32_t position, uint32_t begin, uint32_t n) const {
+        return load_f32_partial(values(block, kv_head) + size_t{position} * v_head_dim + begin, n);
+    }
+
     // Stores one position's key; `slot` must not be negative.
     void append_key(int32_t slot, uint32_t kv_head, const float* key) const {
         T* column = keys(block_of(slot), kv_head) + position_of(slot);
@@ -62,6 +74,10 @@ struct CacheLayer {
   private:
     static uint32_t block_of(int32_t slot) { return static_cast<uint32_t>(slot) / kCacheBlock; }
     static uint32_t position_of(int32_t slot) { return static_cast<uint32_t>(slot) % kCacheBlock; }
+
+    static void widen(const T* from, uint32_t width, float* out) {
+        for (uint32_t i = 0; i < width * kCacheBlock; i += 16) simd::store(out + i, load_f32(from + i));
+    }
 
     // Calls store(begin, n, values) with x[begin, begin + n) in the cache's type, up to 16 at a time.
     template <class Store>

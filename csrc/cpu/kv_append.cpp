@@ -1,8 +1,8 @@
 // kv_append: one step's keys and values into a layer's cache, rounded to the cache's type. One work item per row.
 #include "../params/kv_append.h"
 
-#include "cache_layer.h"
 #include "kernel.h"
+#include "quantized_cache.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
 
@@ -32,7 +32,8 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
 }
 
 constexpr Kernel kKernels[] = {{"kv_append_f32", &kv_append::signature, items, nullptr, run<float>},
-                               {"kv_append_f16", &kv_append::signature, items, nullptr, run<f16>}};
+                               {"kv_append_f16", &kv_append::signature, items, nullptr, run<f16>},
+                               {"kv_append_q8_0", &kv_append::signature, items, nullptr, run<int8_t>}};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// latent_attention (contract in ../params/latent_attention.h) over a cache in f32 or f16.
+// latent_attention (contract in ../params/latent_attention.h) over a cache in any type.
 //
 // A work item is one head of one sequence. Its matrices are decoded once; then, block by block, keys and values are
 // expanded for all tiles (attention_tile.h) of the sequence's rows, so that scratch does not grow with the context.
@@ -110,10 +110,10 @@ void multiply(const float* matrix, uint32_t n, uint32_t rank, const float* laten
 }
 
 template <class T>
-void expand(const LatentAttention& p, const T* rotated, const T* latents, const Scratch& scratch) {
-    transpose_latents(latents, p.rank, scratch.latents);
+void expand(const LatentAttention& p, const CacheLayer<T>& cache, uint32_t block, const Scratch& scratch) {
+    transpose_latents(cache, block, scratch.latents);
     multiply(scratch.k_up, p.plain, p.rank, scratch.latents, scratch.keys);
-    widen_rows(rotated, p.rotated, scratch.keys + size_t{p.plain} * kCacheBlock);
+    cache.widen_keys(block, 0, scratch.keys + size_t{p.plain} * kCacheBlock);
     multiply(scratch.v_up, p.v_dim, p.rank, scratch.latents, scratch.columns);
     for (uint32_t d = 0; d < p.v_dim; ++d)
         for (uint32_t i = 0; i < kCacheBlock; ++i)
@@ -145,8 +145,7 @@ void run_head(const KernelArgs& args, const Span& span, uint32_t head, float* me
                       args.operand<const float>(latent_attention::q_rotated), p.rotated);
     }
     for (uint32_t block = 0; block * kCacheBlock < span.position_begin + span.n_rows; ++block) {
-        const uint32_t index = static_cast<uint32_t>(blocks[block]);
-        expand(p, cache.keys(index, 0), cache.values(index, 0), scratch);
+        expand(p, cache, static_cast<uint32_t>(blocks[block]), scratch);
         for (uint32_t i = 0; i < n_tiles(span.n_rows); ++i) {
             TileAttention rows = tile(i);
             if (block * kCacheBlock >= rows.seen().end) continue;
@@ -169,8 +168,10 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* memory
     }
 }
 
-constexpr Kernel kKernels[] = {{"latent_attention_f32", &latent_attention::signature, items, scratch_bytes, run<float>},
-                               {"latent_attention_f16", &latent_attention::signature, items, scratch_bytes, run<f16>}};
+constexpr Kernel kKernels[] = {
+    {"latent_attention_f32", &latent_attention::signature, items, scratch_bytes, run<float>},
+    {"latent_attention_f16", &latent_attention::signature, items, scratch_bytes, run<f16>},
+    {"latent_attention_q8_0", &latent_attention::signature, items, scratch_bytes, run<int8_t>}};
 
 }  // namespace
 

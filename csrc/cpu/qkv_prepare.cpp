@@ -4,9 +4,9 @@
 // keys.
 #include "../params/qkv_prepare.h"
 
-#include "cache_layer.h"
 #include "kernel.h"
 #include "limit_values.h"
+#include "quantized_cache.h"
 #include "rms_norm_row.h"
 #include "rope_head.h"
 
@@ -103,7 +103,8 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratc
 }
 
 constexpr Kernel kKernels[] = {{"qkv_prepare_f32", &qkv_prepare::signature, items, scratch_bytes, run<float>},
-                               {"qkv_prepare_f16", &qkv_prepare::signature, items, scratch_bytes, run<f16>}};
+                               {"qkv_prepare_f16", &qkv_prepare::signature, items, scratch_bytes, run<f16>},
+                               {"qkv_prepare_q8_0", &qkv_prepare::signature, items, scratch_bytes, run<int8_t>}};
 
 }  // namespace
 

@@ -2,8 +2,8 @@
 // blocks in order and keeps the best positions so far in a heap whose root is the worst of them.
 #include "../params/select_positions.h"
 
-#include "cache_layer.h"
 #include "kernel.h"
+#include "quantized_cache.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
 
@@ -65,20 +65,22 @@ uint32_t items(const KernelArgs& args) {
     return args.rows;
 }
 
+// The keys of one block in f32, then the heap.
 size_t scratch_bytes(const KernelArgs& args) {
-    return args.as<SelectPositions>().top * sizeof(Scored);
+    const SelectPositions& params = args.as<SelectPositions>();
+    return sizeof(float) * kCacheBlock * params.head_dim + sizeof(Scored) * params.top;
 }
 
 // Scores of a block's 64 positions.
-template <class T>
-void score_block(const SelectPositions& params, const float* q, const float* weights, const T* keys, float* scores) {
+void score_block(const SelectPositions& params, const float* q, const float* weights, const float* keys,
+                 float* scores) {
     for (uint32_t first = 0; first < kCacheBlock; first += kLanes) {
         f32x16 total = simd::zero_f32();
         for (uint32_t h = 0; h < params.heads; ++h) {
             f32x16 product = simd::zero_f32();
             for (uint32_t d = 0; d < params.head_dim; ++d)
                 product =
-                    fma(simd::set1(q[h * params.head_dim + d]), load_f32(keys + d * kCacheBlock + first), product);
+                    fma(simd::set1(q[h * params.head_dim + d]), simd::load(keys + d * kCacheBlock + first), product);
             product = max(simd::zero_f32(), product * simd::set1(params.scale));
             total = fma(simd::set1(weights[h]), product, total);
         }
@@ -94,10 +96,12 @@ void select(const KernelArgs& args, const Span& span, uint32_t row, std::byte* s
     const float* q = args.operand<const float>(select_positions::q) + size_t{row} * params.heads * params.head_dim;
     const float* weights = args.operand<const float>(select_positions::weights) + size_t{row} * params.heads;
     const uint32_t seen = span.position_begin + row - span.row_begin + 1;
-    Heap best(reinterpret_cast<Scored*>(scratch), params.top);
+    float* keys = reinterpret_cast<float*>(scratch);
+    Heap best(reinterpret_cast<Scored*>(keys + size_t{kCacheBlock} * params.head_dim), params.top);
     for (uint32_t begin = 0; begin < seen; begin += kCacheBlock) {
         float scores[kCacheBlock];
-        score_block(params, q, weights, cache.keys(static_cast<uint32_t>(blocks[begin / kCacheBlock]), 0), scores);
+        cache.widen_keys(static_cast<uint32_t>(blocks[begin / kCacheBlock]), 0, keys);
+        score_block(params, q, weights, keys, scores);
         for (uint32_t p = 0; p < kCacheBlock && begin + p < seen; ++p) best.offer({scores[p], begin + p});
     }
     float* out = args.operand<float>(select_positions::out) + size_t{row} * params.top;
@@ -113,8 +117,10 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratc
     }
 }
 
-constexpr Kernel kKernels[] = {{"select_positions_f32", &select_positions::signature, items, scratch_bytes, run<float>},
-                               {"select_positions_f16", &select_positions::signature, items, scratch_bytes, run<f16>}};
+constexpr Kernel kKernels[] = {
+    {"select_positions_f32", &select_positions::signature, items, scratch_bytes, run<float>},
+    {"select_positions_f16", &select_positions::signature, items, scratch_bytes, run<f16>},
+    {"select_positions_q8_0", &select_positions::signature, items, scratch_bytes, run<int8_t>}};
 
 }  // namespace
 

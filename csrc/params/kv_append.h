@@ -27,8 +27,10 @@ inline constexpr OperandInfo operands[] = {
     {"k", Access::read}, {"v", Access::read, true}, {"slots", Access::read}, {"cache", Access::read_write}};
 inline constexpr OpSignature signature{"kv_append", sizeof(KvAppend), fields, operands};
 
+// A thread per value, groups filled up.
 inline constexpr MetalDispatch metal_dispatch(const KvAppend& params, const LaunchSizes& sizes) {
-    return elementwise_dispatch(params.kv_heads * (params.head_dim + params.v_head_dim), sizes);
+    const uint32_t groups = cache_groups(params.head_dim) + cache_groups(params.v_head_dim);
+    return elementwise_dispatch(params.kv_heads * groups * kCacheGroup, sizes);
 }
 #endif
 

@@ -68,7 +68,7 @@ inline std::vector<MetalKernel> make() {
         elementwise<TakeRows, take_rows::signature>(),
         elementwise<Xielu, xielu::signature>(),
     };
-    for (const char* kv : {"_f16", "_f32"}) {
+    for (const char* kv : {"_f16", "_f32", "_q8_0"}) {
         table.push_back({std::string("absorbed_attention") + kv, &attention::signature,
                          &untyped<Attention, attention::latent_dispatch>});
         table.push_back({std::string("absorbed_attention_split") + kv, &attention_split::signature,

@@ -68,9 +68,11 @@ inline constexpr OperandInfo operands[] = {
     {"slots", Access::read, true},    {"cache", Access::read_write, true}, {"out", Access::write, true}};
 inline constexpr OpSignature signature{"qkv_prepare", sizeof(QkvPrepare), fields, operands};
 
-// A simdgroup per head of q, then k, then v, of a row.
+// A simdgroup per head of q, then k, then v, of a row, with memory for a key or value that is to be quantised.
 inline constexpr MetalDispatch metal_dispatch(const QkvPrepare& params, const LaunchSizes& sizes) {
-    return {.x = params.heads + 2 * params.kv_heads, .y = sizes.rows};
+    return {.x = params.heads + 2 * params.kv_heads,
+            .y = sizes.rows,
+            .threadgroup_bytes = std::max(params.head_dim, params.v_head_dim) * static_cast<uint32_t>(sizeof(float))};
 }
 #endif
 

@@ -25,6 +25,9 @@ def quantized_row_bytes(k: int, planes: int) -> int:
     Bytes of a row of k quantised activations, their codes in so many planes.
     """
 
+def quantized_vector_bytes(width: int) -> int:
+    """Bytes of a key or value vector of so many values in a cache in q8_0."""
+
 def targets() -> list[str]:
     """Names of the CPU targets that this processor can run, best first."""
 

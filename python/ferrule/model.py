@@ -27,6 +27,7 @@ from .errors import DeviceError, FerruleError, MemoryBudgetError, OptionError, U
 from .graph import Graph
 from .lora import record_adapted
 from .lowering import Target, cpu_target, lower
+from .lowering.layout import KV_DTYPES
 from .tokenizer import Tokenizer, load_tokenizer
 
 Message = Mapping[str, Any]
@@ -60,7 +61,8 @@ def load(
         threads: CPU threads, by default one per physical core that the process may use.
         context: most tokens of one text, prompt and answer together; by default the model's own limit, or what fits
             into memory where that is less. Cache memory is taken only as texts grow.
-        kv_dtype: "f16" or "f32" for the cache; "auto" is f16 for quantised weights, f32 for float ones.
+        kv_dtype: "f16", "f32" or "q8_0" for the cache; "auto" is f16 for quantised weights, f32 for float ones. "q8_0"
+            takes about half of f16's memory, and rounds each key and value to 8 bits.
         target: forces a CPU instruction set of `ferrule._core.targets()` ("avx2", "generic" ...).
         activation_bits: 16 or 8, what the CPU rounds activations to before products with quantised weights. 16 gives
             the distributions of exact arithmetic; 8 reads prompts up to twice as fast, as exactly as llama.cpp does.
@@ -86,7 +88,7 @@ def load(
         if path is not None and not isinstance(path, str | os.PathLike):
             raise OptionError(f"{name} is no path or name", expected="str or Path", found=type(path).__name__)
     _check_choice("device", device, ("auto", "cpu", "metal"))
-    _check_choice("kv_dtype", kv_dtype, ("auto", "f16", "f32"))
+    _check_choice("kv_dtype", kv_dtype, ("auto", *KV_DTYPES))
     _check_choice("activation_bits", activation_bits, (16, 8))
     if threads is not None:
         check_integer("threads", threads, 1, 1024)

@@ -123,7 +123,7 @@ def test_map(ferrule: Callable[..., Result], tiny_model: Callable[..., Path]) ->
     assert "bytes per token" in out
     assert "matmul_q4_1" in ferrule("map", "--rows", "many").out
     assert "attention_f32" in ferrule("map", tiny_model("qwen3")).out
-    assert "attention_f16" in ferrule("map", tiny_model("qwen3"), "--kv-dtype", "f16").out
+    assert "attention_q8_0" in ferrule("map", tiny_model("qwen3"), "--kv-dtype", "q8_0").out
     assert "target apple9" in ferrule("map", SMOLLM2, "--backend", "metal").out
     assert "target apple7" in ferrule("map", SMOLLM2, "--backend", "metal", "--target", "apple7").out
     fused, separate = (

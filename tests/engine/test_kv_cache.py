@@ -2,7 +2,7 @@
 
 import pytest
 
-from ferrule.engine.kv_cache import BLOCK, STATE_SLOTS, KVCache, Sequence
+from ferrule.engine.kv_cache import BLOCK, STATE_SLOTS, KVCache, Sequence, position_bytes
 from ferrule.errors import MemoryBudgetError
 from ferrule.graph import Graph
 
@@ -54,3 +54,13 @@ def test_layers_do_not_overlap() -> None:
         end = offset + size
     assert end <= pool.memory.bytes
     assert pool.bytes_per_sequence == 4 * (15 + 7)
+
+
+def test_bytes_of_a_position() -> None:
+    graph = Graph()
+    graph.cache(2, 128, 40, 0)
+    graph.index_cache(64)
+    values = 2 * (128 + 40) + 64
+    assert position_bytes(graph.caches, "f32") == 4 * values
+    assert position_bytes(graph.caches, "f16") == 2 * values
+    assert position_bytes(graph.caches, "q8_0") == values + 2 * (2 * (4 + 2) + 2)  # a scale for each 32 values

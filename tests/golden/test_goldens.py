@@ -106,6 +106,24 @@ def test_quantised_weights(tmp_path: Path, variant: str, kind: GGMLQuantizationT
     np.testing.assert_allclose(few_rows, expected[:8], atol=QUANTISED_TOLERANCE, rtol=0)
 
 
+# (variant, largest error of a logit) with a cache in q8_0: plain heads, softcap and window, sinks, biases by distance,
+# latents.
+QUANTISED_CACHE = [("llama3", 0.5), ("gemma2", 0.15), ("gpt_oss", 1.2), ("bloom", 0.3), ("deepseek_v3", 0.4)]
+
+
+@pytest.mark.parametrize(("variant", "bound"), QUANTISED_CACHE)
+def test_quantised_cache(tiny_model: Callable[..., Path], variant: str, bound: float) -> None:
+    """Close to transformers, and the same however the prompt is cut."""
+    golden = tiny_models.golden(variant).prompts[40]
+    ids, sequence = golden.ids.tolist(), Sequence()
+    with ferrule.load(tiny_model(variant), threads=2, kv_dtype="q8_0") as model:
+        logits = model.logits(ids)
+        parts = [(0, 13), (13, 14), (14, 40)]
+        cut = [model.runner.forward([Chunk(sequence, ids[a:b], "all", len(ids))]) for a, b in parts]
+    np.testing.assert_allclose(logits[golden.positions], golden.logits, atol=bound, rtol=0)
+    np.testing.assert_array_equal(np.concatenate(cut), logits)
+
+
 # Of every kind of cache, of experts and of recurrent layers.
 KINDS = ("bloom", "deepseek_v3", "gpt_oss", "jamba", "kimi_linear", "lfm2", "llama4_chunk", "mamba2", "qwen3_next")
 

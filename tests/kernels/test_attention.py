@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cache_pools import BLOCK, DTYPES, KV_DTYPES, Pool, rounded
 from kernel_testing import EPSILON, Runner
-
-BLOCK = 64
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ def select(case: Case, position: int, rng: np.random.Generator) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Problem:
-    """Random operands of a case; `keys` and `values` hold each sequence's [context, kv_heads, dim] as stored."""
+    """Random operands of a case; `keys` and `values` hold each sequence's [context, kv_heads, dim] as cached."""
 
     case: Case
     q: np.ndarray  # [rows, heads, head_dim or, of a latent case, v_head_dim + head_dim]
@@ -116,25 +115,24 @@ class Problem:
     values: list[np.ndarray]
     sinks: np.ndarray | None
     slopes: np.ndarray | None
-    cache: np.ndarray
+    pool: Pool
     spans: np.ndarray
     block_table: np.ndarray
     params: dict[str, Any]
 
     @classmethod
-    def make(cls, case: Case, dtype: type) -> Problem:
+    def make(cls, case: Case, kv_dtype: str) -> Problem:
         rng = np.random.default_rng(case.head_dim + len(case.spans))
         v_head_dim = case.v_head_dim or case.head_dim
         contexts = [begin + n_rows for begin, n_rows in case.spans]
         rows = sum(n_rows for _, n_rows in case.spans)
-        keys = [rng.standard_normal((n, case.kv_heads, case.head_dim)).astype(dtype) for n in contexts]
-        values = [rng.standard_normal((n, case.kv_heads, v_head_dim)).astype(dtype) for n in contexts]
+        keys = [rng.standard_normal((n, case.kv_heads, case.head_dim)).astype(np.float32) for n in contexts]
+        values = [rng.standard_normal((n, case.kv_heads, v_head_dim)).astype(np.float32) for n in contexts]
 
         # Blocks in random order; what no row sees stays NaN, and blocks that no row sees have no place in the cache.
         n_blocks = [-(-n // BLOCK) for n in contexts]
         order = rng.permutation(sum(n_blocks) + 2)
-        head_values = BLOCK * (case.head_dim + v_head_dim)
-        cache = np.full((len(order), case.kv_heads, head_values), np.nan, dtype)
+        pool = Pool.make(kv_dtype, len(order), case.kv_heads, case.head_dim, v_head_dim)
         spans, block_table = [], []
         row = 0
         for sequence, (begin, n_rows) in enumerate(case.spans):
@@ -146,12 +144,9 @@ class Problem:
                 if seen.start >= seen.stop:
                     block_table.append(-1)
                     continue
-                place = cache[order[len(block_table)]]
-                inside = slice(seen.start - block * BLOCK, seen.stop - block * BLOCK)
-                stored_keys = place[:, : BLOCK * case.head_dim].reshape(-1, case.head_dim, BLOCK)
-                stored_values = place[:, BLOCK * case.head_dim :].reshape(-1, BLOCK, v_head_dim)
-                stored_keys[:, :, inside] = keys[sequence][seen].transpose(1, 2, 0)
-                stored_values[:, inside] = values[sequence][seen].transpose(1, 0, 2)
+                for position in range(seen.start, seen.stop):
+                    slot = order[len(block_table)] * BLOCK + position % BLOCK
+                    pool.store(slot, keys[sequence][position], values[sequence][position])
                 block_table.append(order[len(block_table)])
         key_dim = case.head_dim + v_head_dim * case.latent
         q = (case.magnitude * rng.standard_normal((rows, case.heads, key_dim))).astype(np.float32)
@@ -160,11 +155,11 @@ class Problem:
             case,
             q,
             np.stack([select(case, i, rng) for i in positions]) if case.top else None,
-            keys,
-            values,
+            [rounded(k, kv_dtype) for k in keys],
+            [rounded(v, kv_dtype) for v in values],
             (case.sinks * rng.standard_normal(case.heads)).astype(np.float32) if case.sinks else None,
             (2.0 ** -rng.uniform(1, 8, case.heads)).astype(np.float32) if case.slopes else None,
-            cache,
+            pool,
             np.array(spans, np.uint32),
             np.array(block_table, np.int32),
             {
@@ -187,14 +182,14 @@ class Problem:
             "q": np.ascontiguousarray(self.q[..., :latents]),
             "q_rotated": np.ascontiguousarray(self.q[..., latents:]) if self.case.latent else None,
             "selected": self.selected,
-            "cache": self.cache,
+            "cache": self.pool.data,
             "spans": self.spans,
             "block_table": self.block_table,
             "sinks": self.sinks,
             "slopes": self.slopes,
         }
         rows = len(self.q)
-        kernel = f"attention_f{8 * self.cache.itemsize}"
+        kernel = f"attention_{self.pool.kv_dtype}"
         shape = (rows, self.case.heads, self.params["v_head_dim"])
         dims = (rows, rows, len(self.spans))
         return np.asarray(runner.run(kernel, operands, self.params, rows, shape, dims=dims))
@@ -251,24 +246,24 @@ class Problem:
         return weights @ v, np.expm1(relative) * magnitudes + n * 2.0**-126 * np.abs(v).max()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_attention(runner: Runner, case: Case, dtype: type) -> None:
-    problem = Problem.make(case, dtype)
+def test_attention(runner: Runner, case: Case, kv_dtype: str) -> None:
+    problem = Problem.make(case, kv_dtype)
     expected, bound = problem.reference()
     assert (np.abs(problem.run(runner) - expected) <= bound).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize("case", LATENT_CASES, ids=str)
-def test_latents_and_selected_positions(runner: Runner, case: Case, dtype: type) -> None:
-    test_attention(runner, case, dtype)
+def test_latents_and_selected_positions(runner: Runner, case: Case, kv_dtype: str) -> None:
+    test_attention(runner, case, kv_dtype)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize("case", [c for c in CASES + LATENT_CASES if sum(n for _, n in c.spans) > 1], ids=str)
-def test_a_row_alone_gives_the_same_bits(runner: Runner, case: Case, dtype: type) -> None:
-    problem = Problem.make(case, dtype)
+def test_a_row_alone_gives_the_same_bits(runner: Runner, case: Case, kv_dtype: str) -> None:
+    problem = Problem.make(case, kv_dtype)
     batch = problem.run(runner)
     rows = {
         int(row) for begin, n_rows, _, _ in problem.spans for row in (begin, begin + n_rows // 2, begin + n_rows - 1)
@@ -277,12 +272,12 @@ def test_a_row_alone_gives_the_same_bits(runner: Runner, case: Case, dtype: type
         np.testing.assert_array_equal(problem.row(row).run(runner)[0], batch[row])
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_infinite_values_stay_with_the_rows_that_see_them(runner: Runner, dtype: type) -> None:
-    problem = Problem.make(Case(2, 1, 16, ((0, 80),)), dtype)
+@pytest.mark.parametrize("kv_dtype", DTYPES)
+def test_infinite_values_stay_with_the_rows_that_see_them(runner: Runner, kv_dtype: str) -> None:
+    problem = Problem.make(Case(2, 1, 16, ((0, 80),)), kv_dtype)
     before = problem.run(runner)
-    values = problem.cache[:, :, BLOCK * 16 :].reshape(-1, 1, BLOCK, 16)
-    values[problem.block_table[0], :, 37] = np.inf
+    infinite = np.full((1, 16), np.inf, np.float32)
+    problem.pool.store(problem.block_table[0] * BLOCK + 37, problem.keys[0][37], infinite)
     after = problem.run(runner)
     np.testing.assert_array_equal(after[:37], before[:37])
     assert np.isinf(after[37:]).all()

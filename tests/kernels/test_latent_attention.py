@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cache_pools import BLOCK, KV_DTYPES
 from kernel_testing import EPSILON, Runner, dot_bound
 from numpy.typing import NDArray
-from test_attention import BLOCK, Problem
 from test_attention import Case as CacheCase
+from test_attention import Problem
 from weights import make_matrix
 
 from ferrule.formats import FORMATS
@@ -57,11 +58,11 @@ class Matrices:
         return cls([part.data for part in parts], np.stack([part.values for part in parts]))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_latent_attention(runner: Runner, case: Case, dtype: type) -> None:
+def test_latent_attention(runner: Runner, case: Case, kv_dtype: str) -> None:
     rng = np.random.default_rng(case.rank + len(case.spans))
-    cached = Problem.make(CacheCase(1, 1, case.rotated, case.spans, v_head_dim=case.rank), dtype)
+    cached = Problem.make(CacheCase(1, 1, case.rotated, case.spans, v_head_dim=case.rank), kv_dtype)
     rows = sum(n_rows for _, n_rows in case.spans)
     q, q_rotated = (
         rng.standard_normal((rows, case.heads, n), np.float32).astype(np.float32) for n in (case.plain, case.rotated)
@@ -83,13 +84,13 @@ def test_latent_attention(runner: Runner, case: Case, dtype: type) -> None:
     operands = {
         "q": q,
         "q_rotated": q_rotated,
-        "cache": cached.cache,
+        "cache": cached.pool.data,
         "spans": cached.spans,
         "block_table": cached.block_table,
         "k_up": k_up.data,
         "v_up": v_up.data,
     }
-    kernel = f"latent_attention_f{8 * np.dtype(dtype).itemsize}"
+    kernel = f"latent_attention_{kv_dtype}"
     shape = (rows, case.heads, case.v_dim)
     dims, misalign = (rows, rows, len(case.spans)), {"k_up": 2, "v_up": 2}
     out = runner.run(kernel, operands, params, rows, shape, dims=dims, misalign=misalign)

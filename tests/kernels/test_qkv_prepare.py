@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from cache_pools import KV_DTYPES, Pool
 from kernel_testing import Runner
 
-BLOCK = 64
 EPS = 1e-6
 
 
@@ -49,30 +49,29 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_qkv_prepare(runner: Runner, case: Case, dtype: type) -> None:
+def test_qkv_prepare(runner: Runner, case: Case, kv_dtype: str) -> None:
     rng = np.random.default_rng(case.head_dim)
     rows = len(case.slots)
 
     def values(*shape: int) -> np.ndarray:
         return rng.standard_normal(shape).astype(np.float32)
 
-    suffix = f"f{8 * np.dtype(dtype).itemsize}"
     q = values(rows, case.heads, case.head_dim)
     k = values(rows, case.kv_heads, case.head_dim)
     v = values(rows, case.kv_heads, case.v_head_dim)
     q_weight, k_weight = (values(case.head_dim) if case.weights else None for _ in "qk")
     table = values(rows, 2 * case.n_pairs) if case.n_pairs else None
     slots = np.array(case.slots, np.int32)
-    pool = np.full((2, case.kv_heads, BLOCK * (case.head_dim + case.v_head_dim)), np.nan, dtype)
+    pool = Pool.make(kv_dtype, 2, case.kv_heads, case.head_dim, case.v_head_dim)
     norm_params = {"eps": EPS, "weight_offset": 1.0}
     rope_params = {"head_dim": case.head_dim, "n_pairs": case.n_pairs, "pairing": case.pairing}
     cache_params = {"kv_heads": case.kv_heads, "head_dim": case.head_dim, "v_head_dim": case.v_head_dim}
 
-    appended = {"k": k, "v": v, "slots": slots, "cache": pool} if case.kv_heads else {}
+    appended = {"k": k, "v": v, "slots": slots, "cache": pool.data} if case.kv_heads else {}
     out = runner.run(
-        f"qkv_prepare_{suffix}",
+        f"qkv_prepare_{kv_dtype}",
         {
             "q": q,
             **appended,
@@ -121,6 +120,6 @@ def test_qkv_prepare(runner: Runner, case: Case, dtype: type) -> None:
         return
     np.testing.assert_array_equal(out["q"], expected_q)
     expected_k, expected_v = norm_and_rope(limited(k), "k", k_weight), norm(limited(v), "v", None)
-    operands = {"k": expected_k, "v": expected_v, "slots": slots, "cache": pool}
-    expected_cache = runner.run(f"kv_append_{suffix}", operands, cache_params, rows, {})
+    operands = {"k": expected_k, "v": expected_v, "slots": slots, "cache": pool.data}
+    expected_cache = runner.run(f"kv_append_{kv_dtype}", operands, cache_params, rows, {})
     np.testing.assert_array_equal(out["cache"], expected_cache)

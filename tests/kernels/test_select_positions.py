@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cache_pools import KV_DTYPES
 from kernel_testing import Runner
 from test_attention import Case, Problem
 
@@ -14,18 +15,18 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize(("case", "top"), CASES, ids=str)
-def test_select_positions(runner: Runner, case: Case, top: int, dtype: type) -> None:
-    problem = Problem.make(case, dtype)
+def test_select_positions(runner: Runner, case: Case, top: int, kv_dtype: str) -> None:
+    problem = Problem.make(case, kv_dtype)
     rows, scale = len(problem.q), problem.params["scale"]
-    keys_alone = np.ascontiguousarray(problem.cache[:, 0, : 64 * case.head_dim])
+    keys_alone = np.ascontiguousarray(problem.pool.keys)
     weights = np.random.default_rng(top).standard_normal((rows, case.heads)).astype(np.float32)
     operands = {"q": problem.q, "weights": weights, "cache": keys_alone}
     operands |= {"spans": problem.spans, "block_table": problem.block_table}
     params = {"heads": case.heads, "head_dim": case.head_dim, "top": top, "scale": scale}
     dims = (rows, rows, len(case.spans))
-    kernel = f"select_positions_f{8 * np.dtype(dtype).itemsize}"
+    kernel = f"select_positions_{kv_dtype}"
     out = runner.run(kernel, operands, params, rows, (rows, top), dims=dims)
     for (row_begin, n_rows, begin, _), keys in zip(problem.spans, problem.keys, strict=True):
         for r in range(n_rows):

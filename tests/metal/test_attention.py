@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import test_attention as cpu
+from cache_pools import KV_DTYPES
 from kernel_testing import EPSILON
 from test_attention import test_attention
 
@@ -14,17 +15,17 @@ FEW_ROWS = [case for case in cpu.CASES if sum(n_rows for _, n_rows in case.spans
 NO_NORM = {"normed": 0, "eps": 0.0, "weight_offset": 0.0}
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize("splits", [1, 3, 8])
 @pytest.mark.parametrize("case", FEW_ROWS, ids=str)
-def test_split_attention(runner: MetalRunner, case: cpu.Case, splits: int, dtype: type) -> None:
-    problem = cpu.Problem.make(case, dtype)
+def test_split_attention(runner: MetalRunner, case: cpu.Case, splits: int, kv_dtype: str) -> None:
+    problem = cpu.Problem.make(case, kv_dtype)
     rows, v_head_dim = len(problem.q), problem.params["v_head_dim"]
     partials = runner.run(
-        f"attention_split_f{8 * np.dtype(dtype).itemsize}",
+        f"attention_split_{kv_dtype}",
         {
             "q": problem.q,
-            "cache": problem.cache,
+            "cache": problem.pool.data,
             "spans": problem.spans,
             "block_table": problem.block_table,
             "slopes": problem.slopes,
@@ -88,12 +89,12 @@ LATENT += [cpu.Case(20, 1, 16, ((190, 9),), v_head_dim=24, latent=True, top=100)
 
 def run_absorbed(runner: MetalRunner, problem: cpu.Problem, splits: int) -> np.ndarray:
     """In one kernel or, with splits, in two."""
-    rows, v_head_dim, suffix = len(problem.q), problem.params["v_head_dim"], f"_f{8 * problem.cache.itemsize}"
+    rows, v_head_dim, suffix = len(problem.q), problem.params["v_head_dim"], f"_{problem.pool.kv_dtype}"
     operands = {
         "q": np.ascontiguousarray(problem.q[..., :v_head_dim]),
         "q_rotated": np.ascontiguousarray(problem.q[..., v_head_dim:]),
         "selected": problem.selected,
-        "cache": problem.cache,
+        "cache": problem.pool.data,
         "spans": problem.spans,
         "block_table": problem.block_table,
     }
@@ -113,10 +114,10 @@ def run_absorbed(runner: MetalRunner, problem: cpu.Problem, splits: int) -> np.n
     return np.asarray(runner.run("attention_merge", {"partials": partials}, params, rows, shape))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize("splits", [0, 1, 3])
 @pytest.mark.parametrize("case", LATENT, ids=str)
-def test_absorbed_attention(runner: MetalRunner, case: cpu.Case, splits: int, dtype: type) -> None:
-    problem = cpu.Problem.make(case, dtype)
+def test_absorbed_attention(runner: MetalRunner, case: cpu.Case, splits: int, kv_dtype: str) -> None:
+    problem = cpu.Problem.make(case, kv_dtype)
     expected, bound = problem.reference()
     assert (np.abs(run_absorbed(runner, problem, splits) - expected) <= bound).all()

@@ -1,18 +1,17 @@
 """qkv_prepare against NumPy float64."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from cache_pools import DTYPES, KV_DTYPES, Pool
 from kernel_testing import EPSILON
 from numpy.typing import NDArray
-from test_kv_append import append
 from test_rope import reference as rotate
 
 from metal.metal_runner import MetalRunner
 
-BLOCK = 64
 EPS = 1e-6
 PAIRINGS = ["half", "adjacent"]
 
@@ -61,9 +60,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_qkv_prepare(runner: MetalRunner, case: Case, dtype: type) -> None:
+def test_qkv_prepare(runner: MetalRunner, case: Case, kv_dtype: str) -> None:
     rng = np.random.default_rng(case.head_dim)
     rows, offset = len(case.slots), 1.0
 
@@ -79,13 +78,13 @@ def test_qkv_prepare(runner: MetalRunner, case: Case, dtype: type) -> None:
     weights = {name: values(heads[name], case.head_dim) for name in "qk" if name in case.norms and case.weights}
     angles = rng.uniform(-10, 10, (rows, case.n_pairs))
     table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32) if case.n_pairs else None
-    pool = np.full((3, case.kv_heads, BLOCK * (case.head_dim + case.v_head_dim)), np.nan, dtype)
+    pool = Pool.make(kv_dtype, 3, case.kv_heads, case.head_dim, case.v_head_dim)
     is_alone = case.kv_heads == 0
     operands: dict[str, Any] = {
         **({"q": x["q"]} if is_alone else x),
         **{f"{name}_weight": weight for name, weight in weights.items()},
         "table": table,
-        **({} if is_alone else {"slots": np.array(case.slots, np.int32), "cache": pool}),
+        **({} if is_alone else {"slots": np.array(case.slots, np.int32), "cache": pool.data}),
     }
     params = {
         "heads": case.heads,
@@ -102,7 +101,7 @@ def test_qkv_prepare(runner: MetalRunner, case: Case, dtype: type) -> None:
         "whole_rows": case.whole_rows,
     }
     written = {"out": (x["q"].shape, np.float32)} if case.whole_rows else {}
-    found = runner.run(f"qkv_prepare_f{8 * np.dtype(dtype).itemsize}", operands, params, rows, written)
+    found = runner.run(f"qkv_prepare_{kv_dtype}", operands, params, rows, written)
     out = found if isinstance(found, dict) else {"q": found}
     if case.whole_rows:
         out = {**out, "q": out["out"]}
@@ -127,10 +126,20 @@ def test_qkv_prepare(runner: MetalRunner, case: Case, dtype: type) -> None:
 
     # A norm of squares summed in 32 lanes, its root, products; a rotation; the rounding to the cache's type.
     width = case.head_dim * (case.heads if case.whole_rows else 1)
-    tolerance = (width / 32 + 12) * EPSILON + np.finfo(dtype).eps
-    np.testing.assert_allclose(out["q"], prepared("q"), rtol=0, atol=(width / 32 + 12) * EPSILON * 8)
+    tolerance = (width / 32 + 12) * EPSILON
+    np.testing.assert_allclose(out["q"], prepared("q"), rtol=0, atol=8 * tolerance)
     if is_alone:
         return
-    expected = np.full(pool.shape, np.nan)
-    append(expected, prepared("k"), prepared("v"), case.slots)
-    np.testing.assert_allclose(out["cache"].astype(np.float64), expected, rtol=tolerance, atol=8 * tolerance)
+    if kv_dtype == "q8_0":  # the rounding of what is stored as f32
+        exact = Pool.make("f32", 3, case.kv_heads, case.head_dim, case.v_head_dim)
+        stored = runner.run("qkv_prepare_f32", {**operands, "cache": exact.data}, params, rows, written)["cache"]
+    else:
+        exact, stored = pool, out["cache"]
+        tolerance += np.finfo(DTYPES[kv_dtype]).eps
+    for row, slot in enumerate(case.slots):
+        if slot >= 0:
+            k, v = replace(exact, data=stored).load(slot)
+            np.testing.assert_allclose(k, prepared("k")[row], rtol=tolerance, atol=8 * tolerance)
+            np.testing.assert_allclose(v, prepared("v")[row], rtol=tolerance, atol=8 * tolerance)
+            pool.store(slot, k, v)
+    np.testing.assert_array_equal(out["cache"], pool.data)

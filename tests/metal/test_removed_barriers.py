@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import test_attention as attention
+from cache_pools import Pool
+from kernel_testing import SIGNATURES
 from weights import make_matrix
 
 from ferrule.engine.sampling import DRAW
@@ -60,41 +62,53 @@ def run_sample(runner: MetalRunner) -> None:
 
 
 def run_attention(runner: MetalRunner) -> None:
-    attention.Problem.make(attention.Case(2, 1, 16, ((60, 20),)), np.float16).run(runner)
+    for kv_dtype in ("f16", "q8_0"):
+        attention.Problem.make(attention.Case(2, 1, 16, ((60, 20),)), kv_dtype).run(runner)
 
 
 def run_attention_split(runner: MetalRunner) -> None:
-    problem = attention.Problem.make(attention.Case(2, 1, 16, ((150, 1),)), np.float16)
-    operands: dict[str, Any] = {name: getattr(problem, name) for name in ("q", "cache", "spans", "block_table")}
+    problem = attention.Problem.make(attention.Case(2, 1, 16, ((150, 1),)), "f16")
+    operands: dict[str, Any] = {name: getattr(problem, name) for name in ("q", "spans", "block_table")}
+    operands["cache"] = problem.pool.data
     written = {"partials": ((1, 2, 2, 18), np.float32)}
     runner.run("attention_split_f16", operands, {**problem.params, "splits": 2}, 1, written)
 
 
 def run_absorbed_attention(runner: MetalRunner) -> None:
     case = attention.Case(9, 1, 8, ((70, 1),), v_head_dim=40, latent=True)
-    run_absorbed(runner, attention.Problem.make(case, np.float16), 0)
+    run_absorbed(runner, attention.Problem.make(case, "f16"), 0)
 
 
 def run_select_positions(runner: MetalRunner) -> None:
-    problem = attention.Problem.make(attention.Case(1, 1, 8, ((599, 1),)), np.float16)
-    keys = np.ascontiguousarray(problem.cache[:, 0, : 64 * 8])
-    operands = {"q": problem.q, "weights": np.ones((1, 1), np.float32), "cache": keys}
+    problem = attention.Problem.make(attention.Case(1, 1, 8, ((599, 1),)), "f16")
+    operands = {"q": problem.q, "weights": np.ones((1, 1), np.float32), "cache": problem.pool.keys.copy()}
     operands |= {"spans": problem.spans, "block_table": problem.block_table}
     params = {"heads": 1, "head_dim": 8, "top": 3, "scale": 1.0}
     runner.run("select_positions_f16", operands, params, 1, (1, 3))
 
 
-# For each file that is compiled and has barriers, itself or in a header: a kernel and a call of it.
-RUNS: dict[str, tuple[str, Callable[[MetalRunner], None]]] = {
-    "layer_norm": ("layer_norm", run_layer_norm),
-    "matmul": ("matmul_q4_0", run_matmul),
-    "expert_matmul": ("expert_matmul_q4_0", run_expert_matmul),
-    "route": ("route", run_route),
-    "sample": ("sample", run_sample),
-    "attention": ("attention_f16", run_attention),
-    "absorbed_attention": ("absorbed_attention_f16", run_absorbed_attention),
-    "select_positions": ("select_positions_f16", run_select_positions),
-    "attention_split": ("attention_split_f16", run_attention_split),
+def run_qkv_prepare(runner: MetalRunner) -> None:
+    x = np.ones((1, 1, 40), np.float32)
+    operands = {"q": x, "k": x, "v": x, "slots": np.zeros(1, np.int32)}
+    operands["cache"] = Pool.make("q8_0", 1, 1, 40, 40).data
+    params = dict.fromkeys((name for name, _, _ in SIGNATURES["qkv_prepare"][1]), 0)
+    params |= {"heads": 1, "kv_heads": 1, "head_dim": 40, "v_head_dim": 40, "has_k_norm": 1, "has_v_norm": 1}
+    table = np.ones((1, 2 * 10), np.float32)
+    runner.run("qkv_prepare_q8_0", {**operands, "table": table}, {**params, "n_pairs": 10}, 1, {})
+
+
+# For each file that is compiled and has barriers, itself or in a header: kernels and a call of them.
+RUNS: dict[str, tuple[set[str], Callable[[MetalRunner], None]]] = {
+    "layer_norm": ({"layer_norm"}, run_layer_norm),
+    "matmul": ({"matmul_q4_0"}, run_matmul),
+    "expert_matmul": ({"expert_matmul_q4_0"}, run_expert_matmul),
+    "route": ({"route"}, run_route),
+    "sample": ({"sample"}, run_sample),
+    "attention": ({"attention_f16", "attention_q8_0"}, run_attention),
+    "absorbed_attention": ({"absorbed_attention_f16"}, run_absorbed_attention),
+    "select_positions": ({"select_positions_f16"}, run_select_positions),
+    "attention_split": ({"attention_split_f16"}, run_attention_split),
+    "qkv_prepare": ({"qkv_prepare_q8_0"}, run_qkv_prepare),
 }
 
 
@@ -143,32 +157,33 @@ def build(host: MetalHost, stem: str, directory: Path, changed: dict[str, str]) 
     return MetalHost(host.directory, library)
 
 
-def only_instance(text: str, kernel: str) -> str:
-    """Leaves one instantiation of each kernel template, for the sake of time: that of `kernel`, of others the first."""
+def only_instances(text: str, kernels: set[str]) -> str:
+    """Leaves few instantiations of each kernel template, for the sake of time: those of `kernels`, or the first."""
     instances = list(INSTANCE.finditer(text))
-    kept = {instance["template"]: instance for instance in reversed(instances)}
-    kept |= {instance["template"]: instance for instance in instances if instance["kernel"] == kernel}
+    wanted = {instance["template"] for instance in instances if instance["kernel"] in kernels}
+    first = {instance["template"]: instance["kernel"] for instance in reversed(instances)}
+    kept = kernels | {kernel for template, kernel in first.items() if template not in wanted}
     for instance in reversed(instances):
-        if instance not in kept.values():
+        if instance["kernel"] not in kept:
             text = text[: instance.start()] + text[instance.end() :]
     return text
 
 
 def test_unchanged_kernels_are_not_at_fault(metal_host: MetalHost, tmp_path: Path) -> None:
-    for stem, (kernel, run) in RUNS.items():
+    for stem, (kernels, run) in RUNS.items():
         directory = tmp_path / stem
         directory.mkdir()
-        kernels = only_instance(source(f"{stem}.metal"), kernel)
-        run(MetalRunner(build(metal_host, stem, directory, {f"{stem}.metal": kernels})))
+        text = only_instances(source(f"{stem}.metal"), kernels)
+        run(MetalRunner(build(metal_host, stem, directory, {f"{stem}.metal": text})))
 
 
 @pytest.mark.parametrize(("name", "span"), barriers())
 def test_removed_barrier(metal_host: MetalHost, tmp_path: Path, name: str, span: tuple[int, int]) -> None:
     stem = HEADERS.get(name, Path(name).stem)
-    kernel, run = RUNS[stem]
+    kernels, run = RUNS[stem]
     text = source(name)
     texts = {f"{stem}.metal": source(f"{stem}.metal"), name: text[: span[0]] + text[span[1] :]}
-    texts[f"{stem}.metal"] = only_instance(texts[f"{stem}.metal"], kernel)
+    texts[f"{stem}.metal"] = only_instances(texts[f"{stem}.metal"], kernels)
     runner = MetalRunner(build(metal_host, stem, tmp_path, texts))
     with pytest.raises(MetalFaultError, match=r"data race|uninitialised|out-of-bounds"):
         run(runner)

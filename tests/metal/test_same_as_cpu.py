@@ -17,7 +17,7 @@ from test_elementwise import (
 from test_embedding import test_a_token_outside_the_table_gives_nan
 from test_expert_linear import test_expert_sum
 from test_gated_delta_rule import test_gated_delta_rule
-from test_kv_append import test_kv_append
+from test_kv_append import test_kv_append, test_what_is_not_finite_makes_its_scale_so
 from test_layer_norm import test_layer_norm
 from test_rms_norm import test_rms_norm
 from test_rope import test_rope
@@ -54,5 +54,6 @@ __all__ = [
     "test_steps_alone_give_the_same_bits",
     "test_take_columns",
     "test_take_rows",
+    "test_what_is_not_finite_makes_its_scale_so",
     "test_xielu",
 ]

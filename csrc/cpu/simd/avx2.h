@@ -180,6 +180,10 @@ inline int32_t reduce_max(i32x16 a) {
 inline f32x16 to_f32(i32x16 a) {
     return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
 }
+inline i32x16 load_i8(const int8_t* p) {
+    return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))),
+            _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8)))};
+}
 inline void store_i8(int8_t* p, i32x16 a) {
     const __m256i words = _mm256_packs_epi32(a.lo, a.hi);  // 0-3, 8-11 | 4-7, 12-15
     const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));

@@ -167,6 +167,9 @@ inline int32_t reduce_max(i32x16 a) {
 inline f32x16 to_f32(i32x16 a) {
     return {_mm512_cvtepi32_ps(a.v)};
 }
+inline i32x16 load_i8(const int8_t* p) {
+    return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
 inline void store_i8(int8_t* p, i32x16 a) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
 }

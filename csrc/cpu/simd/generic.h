@@ -173,6 +173,9 @@ inline int32_t reduce_max(i32x16 a) {
 inline f32x16 to_f32(i32x16 a) {
     return each16<f32x16>([&](int i) { return static_cast<float>(a.v[i]); });
 }
+inline i32x16 load_i8(const int8_t* p) {
+    return each16<i32x16>([&](int i) { return p[i]; });
+}
 inline void store_i8(int8_t* p, i32x16 a) {  // of values that fit
     for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(a.v[i]);
 }

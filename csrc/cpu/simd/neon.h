@@ -157,6 +157,12 @@ inline int32_t reduce_max(i32x16 a) {
 inline f32x16 to_f32(i32x16 a) {
     return each<f32x16>([&](int i) { return vcvtq_f32_s32(a.v[i]); });
 }
+inline i32x16 load_i8(const int8_t* p) {
+    const int8x16_t bytes = vld1q_s8(p);
+    const int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_s8(vget_high_s8(bytes));
+    return {{vmovl_s16(vget_low_s16(low)), vmovl_s16(vget_high_s16(low)), vmovl_s16(vget_low_s16(high)),
+             vmovl_s16(vget_high_s16(high))}};
+}
 inline void store_i8(int8_t* p, i32x16 a) {
     const int16x8_t low = vcombine_s16(vmovn_s32(a.v[0]), vmovn_s32(a.v[1]));
     const int16x8_t high = vcombine_s16(vmovn_s32(a.v[2]), vmovn_s32(a.v[3]));

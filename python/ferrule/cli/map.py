@@ -18,7 +18,7 @@ from . import options
 @click.option("--backend", type=click.Choice(["cpu", "metal"]), default="cpu", show_default=True)
 @click.option("--target", metavar="NAME", help="CPU instruction set or Apple GPU; default: this CPU, or a recent GPU.")
 @click.option("--rows", type=click.Choice(["few", "many"]), default="few", help="few: decode (default); many: prefill.")
-@click.option("--kv-dtype", type=click.Choice(["auto", "f16", "f32"]), default="auto", help="Type of the cache.")
+@options.kv_dtype
 @click.option("--fuse/--no-fuse", default=True, help="Whether ops are fused; default: they are.")
 @options.adapter
 @options.revision

@@ -11,6 +11,7 @@ import click
 from ..checkpoint import Checkpoint, open_adapter
 from ..graph import Graph
 from ..lora import record_adapted
+from ..lowering.layout import KV_DTYPES
 from ..model import Model
 from ..model import load as load_model
 
@@ -33,16 +34,21 @@ org/name/file.gguf); without one, an installed model package is used."""
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 adapter = click.option("--lora", "adapter", metavar="ADAPTER", help="LoRA adapter: a PEFT directory or a GGUF file.")
+kv_dtype = click.option(
+    "--kv-dtype",
+    type=click.Choice(["auto", *KV_DTYPES]),
+    default="auto",
+    help="Type of the cache; q8_0 takes half of f16's memory.",
+)
 revision = click.option("--revision", metavar="NAME", help="Branch, tag or commit of a hub model.")
 
 
 def loading(command: F) -> F:
     """Adds the options of `ferrule.load`."""
-    types = click.Choice(["auto", "f16", "f32"])
     devices = click.Choice(["auto", "cpu", "metal"])
     for option in (
         revision,
-        click.option("--kv-dtype", type=types, default="auto", help="Type of the cache."),
+        kv_dtype,
         click.option("--huge-pages/--no-huge-pages", default=True, help="Move weights into huge pages; default: yes."),
         click.option(
             "--activation-bits",

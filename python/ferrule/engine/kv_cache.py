@@ -11,7 +11,7 @@ from .. import _core
 from ..errors import MemoryBudgetError
 from ..formats import FORMATS
 from ..graph import CacheLayer, Experts, Graph, StateLayer
-from ..lowering.layout import CACHE_BYTES
+from ..lowering import layout
 
 BLOCK = _core.CACHE_BLOCK  # positions in a block (csrc/params/kv_cache.h)
 STATE_SLOTS = 64  # sequences that may have a state at once
@@ -42,7 +42,7 @@ class KVCache:
         self.n_blocks = -(-positions // BLOCK)
         self.places: dict[CacheLayer | StateLayer, tuple[int, int]] = {}  # offset and bytes
         sizes: list[tuple[CacheLayer | StateLayer, int]] = []
-        sizes += [(layer, self.n_blocks * block_bytes(layer, dtype)) for layer in layers]
+        sizes += [(layer, self.n_blocks * BLOCK * layout.cache_bytes(layer, dtype)) for layer in layers]
         sizes += [(state, STATE_SLOTS * state_bytes(state)) for state in states]
         total = 0
         for owner, size in sizes:
@@ -94,27 +94,23 @@ class KVCache:
         del self.memory
 
 
-def block_bytes(layer: CacheLayer, dtype: str) -> int:
-    """Bytes of one block of one layer."""
-    return BLOCK * layer.kv_heads * (layer.head_dim + layer.v_head_dim) * CACHE_BYTES[dtype]
-
-
 def position_bytes(layers: Iterable[CacheLayer], dtype: str) -> int:
     """Bytes that all layers keep of one position."""
-    return sum(block_bytes(layer, dtype) for layer in layers) // BLOCK
+    return sum(layout.cache_bytes(layer, dtype) for layer in layers)
 
 
 def expanded_bytes(graph: Graph, dtype: str) -> int | None:
     """As position_bytes of the graph's layers, were keys and values kept in place of latents; None without latents."""
-    kept = {layer: layer.kv_heads * (layer.head_dim + layer.v_head_dim) for layer in graph.caches}
+    kept = {layer: layout.cache_bytes(layer, dtype) for layer in graph.caches}
     latent = [op for op in graph.ops if op.kind == "latent_attention"]
     for op in latent:
         k_up, v_up, cache = (op.operands[name] for name in ("k_up", "v_up", "cache"))
         assert isinstance(k_up, Experts)
         assert isinstance(v_up, Experts)
         assert isinstance(cache, CacheLayer)
-        kept[cache] = op.attributes["heads"] * (k_up.shape[2] + cache.head_dim + v_up.shape[1])
-    return sum(kept.values()) * CACHE_BYTES[dtype] if latent else None
+        widths = k_up.shape[2] + cache.head_dim, v_up.shape[1]
+        kept[cache] = op.attributes["heads"] * sum(layout.vector_bytes(width, dtype) for width in widths)
+    return sum(kept.values()) if latent else None
 
 
 def state_bytes(state: StateLayer) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from .. import _core
-from ..graph import Value
+from ..graph import CacheLayer, Value
 from .plan import Launch
 
 ALIGNMENT = 64
-CACHE_BYTES = {"f32": 4, "f16": 2}  # of a value in the cache, by its type
+KV_DTYPES = ("f16", "f32", "q8_0")  # of the cache, see csrc/params/kv_cache.h
 
 
 def planes(value: Value) -> int:
@@ -22,6 +22,18 @@ def row_bytes(value: Value) -> int:
     if value.dtype != "f32":
         return value.parts * _core.quantized_row_bytes(value.width // value.parts, planes(value))
     return 4 * value.width
+
+
+def vector_bytes(width: int, kv_dtype: str) -> int:
+    """Bytes of a key or value vector in the cache."""
+    if kv_dtype == "q8_0":
+        return _core.quantized_vector_bytes(width)
+    return {"f16": 2, "f32": 4}[kv_dtype] * width
+
+
+def cache_bytes(cache: CacheLayer, kv_dtype: str) -> int:
+    """Bytes that a cache layer keeps of one position."""
+    return cache.kv_heads * (vector_bytes(cache.head_dim, kv_dtype) + vector_bytes(cache.v_head_dim, kv_dtype))
 
 
 def assign(launches: list[Launch], outputs: Set[Value], max_dims: Mapping[str, int]) -> tuple[dict[Value, int], int]:

@@ -11,7 +11,7 @@ from typing import Any
 from ..formats import FORMATS
 from ..graph import CacheLayer, Experts, Operand, StateLayer, Value, Weight
 from .choose import missing
-from .layout import CACHE_BYTES, row_bytes
+from .layout import cache_bytes, row_bytes
 from .plan import Launch, Plan
 
 # Parameters that the map leaves out: those in the columns of shape and dtype, and those that differ by layer.
@@ -180,7 +180,7 @@ def _bytes(launch: Launch, operand: object, rows: int, kv_dtype: str) -> int:
     if isinstance(operand, Value):
         return rows * row_bytes(operand)
     if isinstance(operand, CacheLayer):
-        return rows * operand.kv_heads * (operand.head_dim + operand.v_head_dim) * CACHE_BYTES[kv_dtype]
+        return rows * cache_bytes(operand, kv_dtype)
     if isinstance(operand, Weight):
         if launch.op == "embedding":
             return rows * FORMATS[operand.format].row_bytes(operand.shape[-1])
