@@ -106,12 +106,7 @@ def test_quantised_weights(tmp_path: Path, variant: str, kind: GGMLQuantizationT
     np.testing.assert_allclose(few_rows, expected[:8], atol=QUANTISED_TOLERANCE, rtol=0)
 
 
-# (variant, largest error of a logit) with a cache in q8_0: plain heads, softcap and window, sinks, biases by distance,
-# latents.
-QUANTISED_CACHE = [("llama3", 0.5), ("gemma2", 0.15), ("gpt_oss", 1.2), ("bloom", 0.3), ("deepseek_v3", 0.4)]
-
-
-@pytest.mark.parametrize(("variant", "bound"), QUANTISED_CACHE)
+@pytest.mark.parametrize(("variant", "bound"), tiny_models.QUANTISED_CACHE)
 def test_quantised_cache(tiny_model: Callable[..., Path], variant: str, bound: float) -> None:
     """Close to transformers, and the same however the prompt is cut."""
     golden = tiny_models.golden(variant).prompts[40]

@@ -69,6 +69,17 @@ def test_nothing_is_found_wrong(metal_process: MetalProcess, tiny_model: TinyMod
     assert_golden(variant, metal_process.run(steps.logits, tiny_model(variant), prompts(variant), checked=True))
 
 
+@pytest.mark.parametrize(("variant", "bound"), tiny_models.QUANTISED_CACHE)
+def test_quantised_cache(metal_process: MetalProcess, tiny_model: TinyModel, variant: str, bound: float) -> None:
+    """Close to transformers; closer to the CPU, whose cache differs where rounding errors cross the middle of two codes."""
+    found = metal_process.run(steps.logits, tiny_model(variant), prompts(variant), "q8_0")
+    for golden, logits in zip(tiny_models.golden(variant).prompts.values(), found, strict=True):
+        np.testing.assert_allclose(logits[golden.positions], golden.logits, atol=bound, rtol=0)
+    with ferrule.load(tiny_model(variant), threads=2, kv_dtype="q8_0") as model:
+        for ids, logits in zip(prompts(variant), found, strict=True):
+            np.testing.assert_allclose(logits, model.logits(ids), atol=bound / 4, rtol=0)
+
+
 # (variant, format, largest error of logits of the prompt of 40 tokens). matmul, which serves that, rounds decoded
 # weights to f16, which is exact for Q4_0.
 QUANTISED = [
