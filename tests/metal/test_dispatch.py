@@ -71,7 +71,7 @@ def test_nothing_is_found_wrong(metal_process: MetalProcess, tiny_model: TinyMod
 
 @pytest.mark.parametrize(("variant", "bound"), tiny_models.QUANTISED_CACHE)
 def test_quantised_cache(metal_process: MetalProcess, tiny_model: TinyModel, variant: str, bound: float) -> None:
-    """Close to transformers; closer to the CPU, whose cache differs where rounding errors cross the middle of two codes."""
+    """Close to transformers; closer to the CPU, whose codes differ where a rounding error crosses the middle of two."""
     found = metal_process.run(steps.logits, tiny_model(variant), prompts(variant), "q8_0")
     for golden, logits in zip(tiny_models.golden(variant).prompts.values(), found, strict=True):
         np.testing.assert_allclose(logits[golden.positions], golden.logits, atol=bound, rtol=0)
