@@ -1,29 +1,59 @@
-// embedding, see csrc/params/embedding.h: a thread per 16 values of a row.
+// embedding, see csrc/params/embedding.h: a threadgroup per row, a thread per 16 values, of which it reads only its
+// own.
 #include <metal_stdlib>
 
 #include "../csrc/params/embedding.h"
 #include "formats/all.h"
+#include "moments.h"
 
 using namespace metal;
 using namespace ferrule;
+
+constant bool has_next_weight [[function_constant(embedding::has_next_weight)]];
+constant bool has_next [[function_constant(embedding::has_next)]];
 
 template <class Block>
 kernel void embed(device const int* tokens [[buffer(embedding::tokens)]],
                   device const Block* table [[buffer(embedding::table)]],
                   device float* out [[buffer(embedding::out)]],
+                  device const float* next_weight
+                  [[buffer(embedding::next_weight), function_constant(has_next_weight)]],
+                  device float* next [[buffer(embedding::next), function_constant(has_next)]],
                   constant Embedding& params [[buffer(params_buffer)]],
-                  uint2 position [[thread_position_in_grid]]) {
-    const uint first = position.x * embedding::kValuesPerThread, row = position.y, k = params.k;
-    if (first >= k) return;
-    float values[embedding::kValuesPerThread];
+                  uint2 group [[threadgroup_position_in_grid]],
+                  uint thread_index [[thread_index_in_threadgroup]],
+                  uint simdgroup [[simdgroup_index_in_threadgroup]],
+                  uint lane [[thread_index_in_simdgroup]],
+                  uint2 threads [[threads_per_threadgroup]],
+                  uint simdgroups [[simdgroups_per_threadgroup]]) {
+    threadgroup float partial_sums[kSimdWidth];
+    const uint row = group.y, k = params.k, values_per_thread = embedding::kValuesPerThread;
+    const uint begin = thread_index * values_per_thread, step = threads.x * values_per_thread;
     const bool exists = tokens[row] >= 0 && uint(tokens[row]) < params.n;
-    if (exists) {
-        WeightFormat<Block>::decode(table + ulong(tokens[row]) * (k / Block::kElements), first, k, values);
-    } else {
-        for (uint i = 0; i < embedding::kValuesPerThread; ++i) values[i] = NAN;
+    out += ulong(row) * k;
+    float squares = 0;
+    for (uint first = begin; first < k; first += step) {
+        float values[embedding::kValuesPerThread];
+        if (exists) {
+            WeightFormat<Block>::decode(table + ulong(tokens[row]) * (k / Block::kElements), first, k, values);
+        } else {
+            for (uint i = 0; i < values_per_thread; ++i) values[i] = NAN;
+        }
+        for (uint i = 0; i < values_per_thread && first + i < k; ++i) {
+            const float value = params.scale * values[i];
+            out[first + i] = value;
+            squares += value * value;
+        }
     }
-    for (uint i = 0; i < embedding::kValuesPerThread && first + i < k; ++i) {
-        out[ulong(row) * k + first + i] = params.scale * values[i];
+    if (!has_next) return;
+    const ThreadPlace place = {thread_index, threads.x, simdgroup, simdgroups, lane};
+    const float mean_square = threadgroup_sum(squares, place, partial_sums) / float(k);
+    const float factor = precise::rsqrt(mean_square + params.eps);
+    for (uint first = begin; first < k; first += step) {
+        for (uint i = first; i < min(first + values_per_thread, k); ++i) {
+            next[ulong(row) * k + i] =
+                out[i] * factor * (has_next_weight ? params.weight_offset + next_weight[i] : 1.0f);
+        }
     }
 }
 

@@ -76,7 +76,7 @@ inline void store_result(thread const LinearTile<Block>& tile,
     const ulong i = ulong(row) * tile.linear.n + column;
     sum *= params.scale;
     if (bias != nullptr) sum += bias[column];
-    if (fc_activated || fc_gated) sum = activate(Activation(fc_activation), sum);
+    if (fc_activated != 0 || fc_gated != 0) sum = activate(Activation(fc_activation), sum);
     if (fc_gated) {
         gated *= params.scale;
         if (gated_bias != nullptr) gated += gated_bias[column];

@@ -14,10 +14,10 @@ MOST_LAUNCHES = 10
 # Launches of a layer that has more than norms, attention and FFN, each of which needs what the one before makes:
 LONGER_LAYERS = {
     # after a layer of 9, a product that gates the token's per-layer embedding, its projection, and that one's norm;
-    "gemma4": {12, 13},
+    "gemma4": {12},
     # and, to predict and correct four streams by each other (AltUp), about 80 that work on small or single values; a
     # side path (Laurel). Sparse gates take 2 more.
-    "gemma3n": {97, 99},
+    "gemma3n": {97, 98, 99},
 }
 
 
@@ -43,7 +43,6 @@ def test_a_dense_layer_takes_at_most_ten_launches_per_token_on_metal() -> None:
         if family in LONGER_LAYERS:
             assert set(counts.values()) == LONGER_LAYERS[family], f"{name}: {counts}"
         else:
-            # On average: where results are normed, the first layer has the norm that is no other layer's last launch.
-            assert counts.total() <= MOST_LAUNCHES * len(counts), f"{name}: {counts}"
+            assert max(counts.values()) <= MOST_LAUNCHES, f"{name}: {counts}"
         n_models += 1
     assert n_models >= 30

@@ -7,6 +7,8 @@ from weights import make_matrix
 
 from ferrule.formats import FORMATS
 
+NO_NORM = {"eps": 0.0, "weight_offset": 0.0}
+
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("scale", [1.0, 33.94112549695428])
@@ -17,7 +19,7 @@ def test_embedding(runner: Runner, name: str, scale: float) -> None:
     out = runner.run(
         f"embedding_{name.lower()}",
         {"tokens": tokens, "table": matrix.data},
-        {"k": k, "n": n, "scale": scale},
+        {**NO_NORM, "k": k, "n": n, "scale": scale},
         len(tokens),
         (len(tokens), k),
         misalign={"table": 1},
@@ -29,5 +31,5 @@ def test_embedding(runner: Runner, name: str, scale: float) -> None:
 @pytest.mark.parametrize("token", [-1, 7])
 def test_a_token_outside_the_table_gives_nan(runner: Runner, token: int) -> None:
     table, tokens = np.ones((7, 8), np.float32), np.array([token], np.int32)
-    params = {"k": 8, "n": 7, "scale": 1.0}
+    params = {**NO_NORM, "k": 8, "n": 7, "scale": 1.0}
     assert np.isnan(runner.run("embedding_f32", {"tokens": tokens, "table": table}, params, 1, (1, 8))).all()

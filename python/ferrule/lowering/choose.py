@@ -179,7 +179,7 @@ def _quantize(op: Op) -> Params:
 
 def _embedding(op: Op) -> Params:
     n, k = _weight(op, "table").shape
-    return {"k": k, "n": n, "scale": op.attributes["scale"]}
+    return {"k": k, "n": n, "eps": 0.0, "weight_offset": 0.0, **op.attributes}
 
 
 def _rope(op: Op) -> Params:

@@ -215,7 +215,7 @@ def _spans_heads(norm: Op, head_dim: int) -> bool:
 
 
 def users_of(ops: Ops) -> defaultdict[Value, list[Op]]:
-    """The ops that read each value. Only before an op has more than one result."""
+    """The ops that read each value. One with several results counts as a reader of those after the first."""
     users: defaultdict[Value, list[Op]] = defaultdict(list)
     for op in ops:
         for operand in op.operands.values():

@@ -81,7 +81,7 @@ def residual_norm(ops: Ops) -> Ops:
             if norm is None or not _is_whole_norm(norm) or len(users[value_of(add, name)]) != 1:
                 continue
             operands: dict[str, Operand] = {**norm.operands, "residual": add.operands[other]}
-            settings = {**{key: norm.attributes[key] for key in ("eps", "weight_offset")}, "factor": 1.0}
+            settings = {**_settings(norm), "factor": 1.0}
             result, readers = add.out, users[add.out]
             if [op.kind for op in readers] == ["scale"] and readers[0].out is not None:
                 removed.add(readers[0])
@@ -89,10 +89,8 @@ def residual_norm(ops: Ops) -> Ops:
             follower = next(
                 (op for op in users[result] if _is_whole_norm(op) and op.attributes == norm.attributes), None
             )
-            if follower is not None and follower.out is not None:
-                operands["next"] = follower.out
-                if "weight" in follower.operands:
-                    operands["next_weight"] = follower.operands["weight"]
+            if follower is not None:
+                operands |= _next(follower)
                 removed.add(follower)
             rewritten[add] = replace(add, kind="residual_norm", operands=operands, attributes=settings, out=result)
             removed.add(norm)
@@ -100,13 +98,30 @@ def residual_norm(ops: Ops) -> Ops:
     return [rewritten.get(op, op) for op in ops if op not in removed]
 
 
-# The last two make ops with several results.
+def norm_of_embedding(ops: Ops) -> Ops:
+    """A norm of embeddings is computed with them."""
+    users = users_of(ops)
+    rewritten: dict[Op, Op] = {}
+    removed: set[Op] = set()
+    for op in ops:
+        if op.kind != "embedding" or op.out is None:
+            continue
+        norm = next((reader for reader in users[op.out] if _is_whole_norm(reader)), None)
+        if norm is not None:
+            rewritten[op] = replace(
+                op, operands={**op.operands, **_next(norm)}, attributes={**op.attributes, **_settings(norm)}
+            )
+            removed.add(norm)
+    return [rewritten.get(op, op) for op in ops if op not in removed]
+
+
 FUSIONS: tuple[Callable[[Ops], Ops], ...] = (
     scale_in_linear,
     residual_in_linear,
     partial(qkv_prepare, whole_rows=True),
     activation_in_linear,
     residual_norm,
+    norm_of_embedding,
     linears_side_by_side,
 )
 
@@ -122,6 +137,17 @@ def _is_plain(op: Op) -> bool:
 
 def _is_whole_norm(op: Op) -> bool:
     return op.kind == "rms_norm" and op.attributes["groups"] == 1
+
+
+def _settings(norm: Op) -> dict[str, float]:
+    return {key: norm.attributes[key] for key in ("eps", "weight_offset")}
+
+
+def _next(norm: Op) -> dict[str, Operand]:
+    """Operands of an op that computes a norm of its result too."""
+    assert norm.out is not None
+    weight = {"next_weight": norm.operands["weight"]} if "weight" in norm.operands else {}
+    return {"next": norm.out, **weight}
 
 
 def _input(op: Op) -> tuple[Operand, str, float]:
@@ -182,7 +208,7 @@ def norm_in_merge(ops: Ops) -> Ops:
         merge = made.get(value_of(op, "x"))
         if merge is None or merge.kind != "attention_merge" or users[value_of(op, "x")] != [op]:
             continue
-        settings = {"normed": 1, "eps": op.attributes["eps"], "weight_offset": op.attributes["weight_offset"]}
+        settings = {**_settings(op), "normed": 1}
         weight = {"weight": op.operands["weight"]} if "weight" in op.operands else {}
         operands = {**merge.operands, **weight}
         rewritten[merge] = replace(merge, operands=operands, attributes={**merge.attributes, **settings}, out=op.out)
