@@ -37,15 +37,20 @@ class Steps:
         self.model = ferrule.load(MODELS[model], threads=threads, progress=False)
         self.decoding = Sequence()
         self.tokens = list(range(100, 612))
-        self.model.runner.forward([Chunk(self.decoding, self.tokens)])
+        self.read(self.decoding)
         self.model.runner.cache.grow(self.decoding, self.decoding.length + 1)  # what a step does before its inputs
 
     def teardown(self, model: str, threads: int) -> None:
         self.model.close()
 
+    def read(self, sequence: Sequence) -> None:
+        size = self.model.runner.max_tokens
+        for begin in range(0, len(self.tokens), size):
+            self.model.runner.forward([Chunk(sequence, self.tokens[begin : begin + size])])
+
     def time_prefill_512(self, model: str, threads: int) -> None:
         sequence = Sequence()
-        self.model.runner.forward([Chunk(sequence, self.tokens)])
+        self.read(sequence)
         self.model.runner.cache.release(sequence)
 
     def time_decode(self, model: str, threads: int) -> None:
