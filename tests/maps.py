@@ -98,7 +98,7 @@ def maps() -> Iterator[tuple[str, str]]:
     for name, family, graph in graphs():
         for target, make in TARGETS.items():
             plans = [
-                lower(graph, make(target), row_class, kv_dtype=cache_dtype(graph), allow_missing=True)
+                lower(graph, make(target), row_class, kv_dtype=cache_dtype(graph, make(target)), allow_missing=True)
                 for row_class in make(target).row_classes
             ]
             yield f"{name}.{target}.txt", "\n".join(f"{name} ({family}): {show.as_text(plan)}" for plan in plans)

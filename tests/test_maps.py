@@ -38,7 +38,7 @@ def test_a_dense_layer_takes_at_most_ten_launches_per_token_on_metal() -> None:
         latent = any(isinstance(o, CacheLayer) and o.kind == "latent" for o in operands)
         if latent or any(isinstance(o, Experts | StateLayer) for o in operands):
             continue
-        plan = lower(graph, metal_target(), "one_row", kv_dtype=cache_dtype(graph), allow_missing=True)
+        plan = lower(graph, metal_target(), "one_row", kv_dtype=cache_dtype(graph, metal_target()), allow_missing=True)
         counts = Counter(launch.layer for launch in plan.launches if launch.layer is not None)
         if family in LONGER_LAYERS:
             assert set(counts.values()) == LONGER_LAYERS[family], f"{name}: {counts}"

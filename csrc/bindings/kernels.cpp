@@ -135,6 +135,7 @@ void init_kernels(nb::module_& m) {
           "Bytes of a row of k quantised activations, their codes in so many planes.");
     m.def("quantized_vector_bytes", &quantized_vector_bytes, "width"_a,
           "Bytes of a key or value vector of so many values in a cache in q8_0.");
+    m.def("rounded_vector_bytes", &rounded_vector_bytes, "width"_a, "The same in bf16.");
     m.def(
         "targets", [] { return target_names(true); },
         "Names of the CPU targets that this processor can run, best first.");

@@ -1,4 +1,4 @@
-// attention (contract in ../params/attention.h) over a cache in f32, f16 or q8_0.
+// attention (contract in ../params/attention.h) over a cache in f32, f16, bf16 or q8_0.
 //
 // A work item is a tile (attention_tile.h), so that each block of K and V is read, and converted to f32, once for all
 // its queries. With `latent`, a block's keys are put together from its latents, transposed, and its rotated keys.
@@ -84,21 +84,26 @@ size_t scratch_bytes(const KernelArgs& args) {
     return sizeof(float) * (TileScratch::floats(key_dim(params), params.v_head_dim) + block_floats(params) + keys);
 }
 
+// Of a cache in pairs of bfloat16, queries are rounded too.
+template <class T>
+using FactorOf = std::conditional_t<std::is_same_v<T, Pair>, Pair, float>;
+
 template <class T>
 void run_tile(const KernelArgs& args, const Place& place, float* memory) {
     const Attention& params = args.as<Attention>();
     const TileScratch scratch(key_dim(params), params.v_head_dim, memory);
     float* copy = scratch.end;
     float* latent_keys = copy + block_floats(params);
-    TileAttention tile(params, key_dim(params), place.tile, scratch, args.operand<const float>(attention::slopes),
-                       args.operand<const float>(attention::sinks), args.operand<const float>(attention::selected));
+    TileAttention<FactorOf<T>> tile(
+        params, key_dim(params), place.tile, scratch, args.operand<const float>(attention::slopes),
+        args.operand<const float>(attention::sinks), args.operand<const float>(attention::selected));
     const CacheLayer<T> cache{args.operand<T>(attention::cache), params.kv_heads, params.head_dim, params.v_head_dim};
     const int32_t* blocks = args.operand<const int32_t>(attention::block_table) + place.tile.span.block_table_begin;
     // Several groups would each convert the block again; of q8_0, even one would convert its scales too often. Widths
-    // that are no multiple of a vector are read beyond their end, which only a copy may be.
-    constexpr bool kIsQuantized = sizeof(T) == 1;
-    const bool copy_keys = kIsQuantized || (sizeof(T) != sizeof(float) && tile.queries() > kGroup);
-    const bool copy_values = copy_keys || params.v_head_dim % kLanes != 0;
+    // that are no multiple of a vector are read beyond their end, which only a copy may be, and pairs' padding.
+    constexpr bool kQuantized = sizeof(T) == 1, kPairs = std::is_same_v<T, Pair>;
+    const bool copy_keys = kQuantized || (sizeof(T) == 2 && tile.queries() > kGroup);
+    const bool copy_values = copy_keys || (!kPairs && params.v_head_dim % kLanes != 0);
 
     tile.start(args.operand<const float>(attention::q), args.operand<const float>(attention::q_rotated),
                params.latent != 0 ? params.head_dim : 0);
@@ -106,22 +111,26 @@ void run_tile(const KernelArgs& args, const Place& place, float* memory) {
     for (uint32_t block = seen.begin / kCacheBlock; block * kCacheBlock < seen.end; ++block) {
         const uint32_t index = static_cast<uint32_t>(blocks[block]);
         const auto add = [&](const auto* keys) {
-            if constexpr (!kIsQuantized) {
+            if constexpr (!kQuantized) {
                 if (!copy_values) return tile.add(block, keys, [&] { return cache.values(index, place.kv_head); });
             }
-            tile.add(block, keys, [&] {
-                cache.widen_values(index, place.kv_head, copy);
-                return static_cast<const float*>(copy);
-            });
+            if constexpr (!kPairs) {
+                tile.add(block, keys, [&] {
+                    cache.widen_values(index, place.kv_head, copy);
+                    return static_cast<const float*>(copy);
+                });
+            }
         };
-        if (params.latent != 0) {
+        if constexpr (kPairs) {
+            add(cache.keys(index, place.kv_head));
+        } else if (params.latent != 0) {
             transpose_latents(cache, index, latent_keys);
             cache.widen_keys(index, 0, latent_keys + size_t{params.v_head_dim} * kCacheBlock);
             add(latent_keys);
         } else if (copy_keys) {
             cache.widen_keys(index, place.kv_head, copy);
             add(copy);
-        } else if constexpr (!kIsQuantized) {
+        } else if constexpr (!kQuantized) {
             add(cache.keys(index, place.kv_head));
         }
     }
@@ -138,9 +147,14 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* memory
     }
 }
 
-constexpr Kernel kKernels[] = {{"attention_f32", &attention::signature, items, scratch_bytes, run<float>},
-                               {"attention_f16", &attention::signature, items, scratch_bytes, run<f16>},
-                               {"attention_q8_0", &attention::signature, items, scratch_bytes, run<int8_t>}};
+constexpr Kernel kKernels[] = {
+    {"attention_f32", &attention::signature, items, scratch_bytes, run<float>},
+    {"attention_f16", &attention::signature, items, scratch_bytes, run<f16>},
+    {"attention_q8_0", &attention::signature, items, scratch_bytes, run<int8_t>},
+#if defined(__AVX512BF16__)
+    {"attention_bf16", &attention::signature, items, scratch_bytes, run<Pair>},
+#endif
+};
 
 }  // namespace
 

@@ -6,6 +6,8 @@
 //
 // Positions that a query does not see never enter its sums, not even times zero: the cache may hold anything there.
 #pragma once
+#include <type_traits>
+
 #include "../params/attention.h"
 #include "attention_products.h"
 #include "kernel.h"
@@ -29,8 +31,8 @@ struct Tile {
 
 // What a tile keeps from block to block, in floats; every part is a multiple of a vector.
 struct TileScratch {
-    float* q;        // [kTileQueries][key_dim], times the scale
-    float* weights;  // [kTileQueries][64]: scores, then their exponentials
+    float* q;        // [kTileQueries][key_dim], times the scale, or in pairs of bfloat16, half as long
+    float* weights;  // [kTileQueries][64]: scores, then their exponentials, or pairs of them in the first half
     float* out;      // [kTileQueries][padded(v_head_dim)]: not yet divided by the sum
     float* sums;     // [kTileQueries][16]: the softmax's denominator, lane by lane
     float* rescale;  // [kTileQueries][16]: what the block's new maximum does to earlier sums, in every lane
@@ -52,8 +54,11 @@ struct TileScratch {
 };
 
 // `start`, then `add` for every block that any of the tile's rows sees, then `finish`; in between the object may be
-// made anew over the same scratch.
+// made anew over the same scratch. Factor: see attention_products.h.
+template <class Factor = float>
 class TileAttention {
+    static constexpr bool kPairs = std::is_same_v<Factor, Pair>;
+
   public:
     // slopes, sinks, selected: null where absent.
     TileAttention(const Attention& params, uint32_t key_dim, const Tile& tile, const TileScratch& scratch,
@@ -81,7 +86,7 @@ class TileAttention {
     void start(const float* q, const float* q_rotated, uint32_t rotated) {
         const uint32_t plain = key_dim_ - rotated;
         for (uint32_t i = 0; i < n_queries_; ++i) {
-            float* scaled = scratch_.q + size_t{i} * key_dim_;
+            Factor* scaled = factors(scratch_.q) + size_t{i} * key_steps();
             scale_query(q + row_head(i) * plain, plain, scaled);
             if (rotated > 0) scale_query(q_rotated + row_head(i) * rotated, rotated, scaled + plain);
             scratch_.maximum[i] = -kInfinity;
@@ -92,7 +97,7 @@ class TileAttention {
     }
 
     // keys: [key_dim][64]; values(): [64][v_head_dim], read up to a vector beyond its end where v_head_dim is no
-    // multiple of a vector. It is called when the keys are no longer needed.
+    // multiple of a vector. It is called when the keys are no longer needed. Pairs: see rounded_cache.h.
     template <class K, class Values>
     void add(uint32_t block, const K* keys, Values values) {
         scores(keys);
@@ -127,6 +132,8 @@ class TileAttention {
         return size_t{tile_.span.row_begin + tile_.rows.begin + query / n_heads_} * params_.heads + head(query);
     }
     uint32_t out_stride() const { return padded(params_.v_head_dim); }
+    uint32_t key_steps() const { return kPairs ? (key_dim_ + 1) / 2 : key_dim_; }
+    static Factor* factors(float* p) { return reinterpret_cast<Factor*>(p); }
 
     // The positions that a query at `position` sees.
     Range visible(uint32_t position) const {
@@ -147,6 +154,16 @@ class TileAttention {
         return {inside(begin), inside(end)};
     }
 
+    // Of pairs, whole vectors are stored: what goes too far is overwritten by the next query.
+    void scale_query(const float* q, uint32_t width, Pair* scaled) const {
+        const f32x16 scale = simd::set1(params_.scale);
+        const auto part = [&](uint32_t d) {
+            const uint32_t n = width <= d ? 0 : width - d < kLanes ? width - d : kLanes;
+            return n > 0 ? simd::load_partial(q + d, n) * scale : simd::zero_f32();
+        };
+        for (uint32_t d = 0; d < width; d += 2 * kLanes)
+            simd::store(scaled + d / 2, to_bf16(part(d), part(d + kLanes)));
+    }
     void scale_query(const float* q, uint32_t width, float* scaled) const {
         const f32x16 scale = simd::set1(params_.scale);
         for (uint32_t d = 0; d < width; d += kLanes) {
@@ -159,7 +176,8 @@ class TileAttention {
     void scores(const B* keys) {
         for (uint32_t i = 0; i < n_queries_; i += kGroup) {
             with_group_size(group_size(i), [&]<uint32_t n>() {
-                score_group<n>(scratch_.q + size_t{i} * key_dim_, key_dim_, keys, scratch_.weights + i * kCacheBlock);
+                score_group<n>(factors(scratch_.q) + size_t{i} * key_steps(), key_steps(), keys,
+                               scratch_.weights + i * kCacheBlock);
             });
         }
     }
@@ -211,13 +229,24 @@ class TileAttention {
             rescale = exp(simd::set1(scratch_.maximum[query] - block_maximum));
             scratch_.maximum[query] = block_maximum;
         }
-        for (uint32_t v = 0; v < kBlockVectors; ++v) {
-            s[v] = exp(s[v] - simd::set1(scratch_.maximum[query]));
-            simd::store(weights + v * kLanes, s[v]);
-        }
+        for (uint32_t v = 0; v < kBlockVectors; ++v) s[v] = exp(s[v] - simd::set1(scratch_.maximum[query]));
+        store_weights(s, factors(weights));
         float* sums = scratch_.sums + query * kLanes;
         simd::store(sums, fma(simd::load(sums), rescale, (s[0] + s[1]) + (s[2] + s[3])));
         simd::store(scratch_.rescale + query * kLanes, rescale);
+    }
+
+    static void store_weights(f32x16 (&s)[kBlockVectors], float* weights) {
+        for (uint32_t v = 0; v < kBlockVectors; ++v) simd::store(weights + v * kLanes, s[v]);
+    }
+    // Leaves in s what the pairs stand for, in another order, so that they are divided by their own sum.
+    static void store_weights(f32x16 (&s)[kBlockVectors], Pair* weights) {
+        for (uint32_t v = 0; v < kBlockVectors; v += 2) {
+            const simd::i32x16 pairs = to_bf16(s[v], s[v + 1]);
+            simd::store(weights + v / 2 * kLanes, pairs);
+            s[v] = as_f32(pairs << 16);
+            s[v + 1] = as_f32(pairs & simd::set1(static_cast<int32_t>(0xffff0000)));
+        }
     }
 
     template <class B>
@@ -238,8 +267,9 @@ class TileAttention {
     template <uint32_t n, class B>
     void add_weighted(const B* values, uint32_t query) {
         if (seen_[query].begin >= seen_[query].end) return;
-        add_values<n>(scratch_.weights + query * kCacheBlock, scratch_.rescale + query * kLanes, values,
-                      params_.v_head_dim, seen_[query], scratch_.out + query * out_stride(), out_stride());
+        add_values<n>(factors(scratch_.weights + query * kCacheBlock), scratch_.rescale + query * kLanes, values,
+                      kPairs ? out_stride() : params_.v_head_dim, seen_[query], scratch_.out + query * out_stride(),
+                      out_stride());
     }
 
     const Attention& params_;

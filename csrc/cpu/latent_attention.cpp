@@ -136,7 +136,7 @@ void run_head(const KernelArgs& args, const Span& span, uint32_t head, float* me
         const uint32_t end = (i + 1) * kTileQueries;
         const Tile rows{span, {i * kTileQueries, end < span.n_rows ? end : span.n_rows}, {head, head + 1}};
         float* own = scratch.tiles + i * TileScratch::floats(key_dim, p.v_dim);
-        return TileAttention(params, key_dim, rows, {key_dim, p.v_dim, own}, nullptr, nullptr, nullptr);
+        return TileAttention<>(params, key_dim, rows, {key_dim, p.v_dim, own}, nullptr, nullptr, nullptr);
     };
 
     decode_matrices(args, head, scratch);
@@ -147,7 +147,7 @@ void run_head(const KernelArgs& args, const Span& span, uint32_t head, float* me
     for (uint32_t block = 0; block * kCacheBlock < span.position_begin + span.n_rows; ++block) {
         expand(p, cache, static_cast<uint32_t>(blocks[block]), scratch);
         for (uint32_t i = 0; i < n_tiles(span.n_rows); ++i) {
-            TileAttention rows = tile(i);
+            TileAttention<> rows = tile(i);
             if (block * kCacheBlock >= rows.seen().end) continue;
             rows.add(block, scratch.keys, [&] { return scratch.values; });
         }

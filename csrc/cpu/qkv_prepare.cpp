@@ -9,6 +9,7 @@
 #include "quantized_cache.h"
 #include "rms_norm_row.h"
 #include "rope_head.h"
+#include "rounded_cache.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
 
@@ -104,7 +105,9 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratc
 
 constexpr Kernel kKernels[] = {{"qkv_prepare_f32", &qkv_prepare::signature, items, scratch_bytes, run<float>},
                                {"qkv_prepare_f16", &qkv_prepare::signature, items, scratch_bytes, run<f16>},
-                               {"qkv_prepare_q8_0", &qkv_prepare::signature, items, scratch_bytes, run<int8_t>}};
+                               {"qkv_prepare_q8_0", &qkv_prepare::signature, items, scratch_bytes, run<int8_t>},
+
+                               {"qkv_prepare_bf16", &qkv_prepare::signature, items, scratch_bytes, run<Pair>}};
 
 }  // namespace
 

@@ -4,8 +4,10 @@
 // In q8_0, a key or value vector is cut into groups of 32 values, the last perhaps shorter: value = scale * code, with
 //   d = max|x| / 127 of the group, scale = d in f16, code = x * (1 / d) to the nearest, ties away from zero,
 // in f32, as in GGUF's blocks of that name; codes are 0 where d is subnormal, and what is not finite makes the scale
-// so. K and V are then each bytes of codes, in the order above, and behind them f16 scales [groups][64]. A slot is
-// block * 64 + position % 64. A sequence's i-th block is block_table[span.block_table_begin + i].
+// so. K and V are then each bytes of codes, in the order above, and behind them f16 scales [groups][64].
+// In bf16, rounded to nearest, ties to even, values stand in pairs as dot products take them, the first in the lower
+// half: K [padded / 2][64] pairs of dimensions, V [32][padded] pairs of positions; padded = width up to 16.
+// A slot is block * 64 + position % 64. A sequence's i-th block is block_table[span.block_table_begin + i].
 #pragma once
 #include "metal_dispatch.h"
 #include "signature.h"
@@ -22,6 +24,10 @@ constexpr uint32_t cache_groups(uint32_t width) {
 // Bytes of a vector of `width` values in q8_0.
 constexpr uint32_t quantized_vector_bytes(uint32_t width) {
     return width + 2 * cache_groups(width);
+}
+// The same in bf16.
+constexpr uint32_t rounded_vector_bytes(uint32_t width) {
+    return (width + 15) / 16 * 32;
 }
 
 // One sequence's share of a step: rows [row_begin, row_begin + n_rows) of the batch are the positions

@@ -7,7 +7,6 @@ import numpy
 import numpy.typing
 from numpy.typing import NDArray
 
-
 def format_sizes() -> dict[str, tuple[int, int, int]]:
     """
     Name of each weight format -> its GGML type, values per block, bytes per block.
@@ -27,6 +26,9 @@ def quantized_row_bytes(k: int, planes: int) -> int:
 
 def quantized_vector_bytes(width: int) -> int:
     """Bytes of a key or value vector of so many values in a cache in q8_0."""
+
+def rounded_vector_bytes(width: int) -> int:
+    """The same in bf16."""
 
 def targets() -> list[str]:
     """Names of the CPU targets that this processor can run, best first."""
@@ -48,7 +50,15 @@ def kernels(target: str) -> dict[str, str]:
 def metal_kernels() -> dict[str, str]:
     """Name of every Metal kernel -> its op."""
 
-def run_kernel(target: str, kernel: str, operands: list[numpy.typing.NDArray[Any] | list[numpy.typing.NDArray[Any] | None] | None], params: bytes, rows: int, dims: tuple[int, int, int], split: list[tuple[int, int]] | None = None) -> int:
+def run_kernel(
+    target: str,
+    kernel: str,
+    operands: list[numpy.typing.NDArray[Any] | list[numpy.typing.NDArray[Any] | None] | None],
+    params: bytes,
+    rows: int,
+    dims: tuple[int, int, int],
+    split: list[tuple[int, int]] | None = None,
+) -> int:
     """
     Runs one kernel in this thread and returns its number of work items.
 
@@ -59,10 +69,8 @@ class Executor:
     """A CPU target's kernels and the threads that run them."""
 
     def __init__(self, target: str, threads: int) -> None: ...
-
     @property
     def target(self) -> str: ...
-
     @property
     def threads(self) -> int: ...
 
@@ -73,8 +81,10 @@ class HugePages:
     Their addresses stay. Does nothing where the system has no huge pages.
     """
 
-    def __init__(self, files: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> None: ...
-
+    def __init__(
+        self,
+        files: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]],
+    ) -> None: ...
     @property
     def moved(self) -> int:
         """Bytes so far."""
@@ -89,8 +99,11 @@ class MetalExecutor:
     Raises DeviceError where there is no GPU that can be used.
     """
 
-    def __init__(self, library: str, files: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> None: ...
-
+    def __init__(
+        self,
+        library: str,
+        files: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]],
+    ) -> None: ...
     @property
     def family(self) -> str: ...
 
@@ -103,10 +116,8 @@ class Cache:
     """
 
     def __init__(self, bytes: int) -> None: ...
-
     @property
     def bytes(self) -> int: ...
-
     @property
     def array(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
         """The memory as bytes."""
@@ -130,23 +141,69 @@ class Program:
     """
 
     @overload
-    def __init__(self, executor: Executor, launches: Sequence[tuple[str, Sequence[tuple[str, int, int, int]], bytes, str, bool]], weights: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], cache: Cache, arena_bytes: int, max_dims: tuple[int, int, int], n_inputs: int, n_outputs: int, tables: Sequence[Sequence[int]] = []) -> None: ...
-
+    def __init__(
+        self,
+        executor: Executor,
+        launches: Sequence[tuple[str, Sequence[tuple[str, int, int, int]], bytes, str, bool]],
+        weights: Sequence[
+            Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
+        ],
+        cache: Cache,
+        arena_bytes: int,
+        max_dims: tuple[int, int, int],
+        n_inputs: int,
+        n_outputs: int,
+        tables: Sequence[Sequence[int]] = [],
+    ) -> None: ...
     @overload
-    def __init__(self, executor: MetalExecutor, launches: Sequence[tuple[str, Sequence[tuple[str, int, int, int]], bytes, str, bool]], weights: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], cache: Cache, arena_bytes: int, max_dims: tuple[int, int, int], n_inputs: int, n_outputs: int, tables: Sequence[Sequence[int]] = []) -> None: ...
-
-    def run(self, tokens: int, rows: int, sequences: int, inputs: Sequence[numpy.typing.NDArray[Any]], outputs: Sequence[numpy.typing.NDArray[Any]]) -> None:
+    def __init__(
+        self,
+        executor: MetalExecutor,
+        launches: Sequence[tuple[str, Sequence[tuple[str, int, int, int]], bytes, str, bool]],
+        weights: Sequence[
+            Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
+        ],
+        cache: Cache,
+        arena_bytes: int,
+        max_dims: tuple[int, int, int],
+        n_inputs: int,
+        n_outputs: int,
+        tables: Sequence[Sequence[int]] = [],
+    ) -> None: ...
+    def run(
+        self,
+        tokens: int,
+        rows: int,
+        sequences: int,
+        inputs: Sequence[numpy.typing.NDArray[Any]],
+        outputs: Sequence[numpy.typing.NDArray[Any]],
+    ) -> None:
         """
         Runs one step, without the GIL. Raises ValueError when it is larger than the plan allows.
         """
 
-    def start(self, tokens: int, rows: int, sequences: int, inputs: Sequence[numpy.typing.NDArray[Any]], output_bytes: Sequence[int], previous: Step | None) -> Step:
+    def start(
+        self,
+        tokens: int,
+        rows: int,
+        sequences: int,
+        inputs: Sequence[numpy.typing.NDArray[Any]],
+        output_bytes: Sequence[int],
+        previous: Step | None,
+    ) -> Step:
         """
         Starts a step on a GPU; steps run in the order of their starts. An empty input is what `previous` puts
         out first. Raises ValueError as `run`, and for programs of the CPU.
         """
 
-    def profile(self, tokens: int, rows: int, sequences: int, inputs: Sequence[numpy.typing.NDArray[Any]], outputs: Sequence[numpy.typing.NDArray[Any]]) -> list[int]:
+    def profile(
+        self,
+        tokens: int,
+        rows: int,
+        sequences: int,
+        inputs: Sequence[numpy.typing.NDArray[Any]],
+        outputs: Sequence[numpy.typing.NDArray[Any]],
+    ) -> list[int]:
         """
         Like `run`, one launch after another; returns each launch's nanoseconds.
         """

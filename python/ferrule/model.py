@@ -61,8 +61,9 @@ def load(
         threads: CPU threads, by default one per physical core that the process may use.
         context: most tokens of one text, prompt and answer together; by default the model's own limit, or what fits
             into memory where that is less. Cache memory is taken only as texts grow.
-        kv_dtype: "f16", "f32" or "q8_0" for the cache; "auto" is f16 for quantised weights, f32 for float ones. "q8_0"
-            takes about half of f16's memory, and rounds each key and value to 8 bits.
+        kv_dtype: "f16", "bf16", "f32" or "q8_0" for the cache; "auto" is f16 for quantised weights, f32 for float ones,
+            and bf16 with 8 `activation_bits` where the CPU multiplies bfloat16: attention then rounds queries and its
+            weights to bfloat16, too. "q8_0" takes about half of f16's memory, and rounds each key and value to 8 bits.
         target: forces a CPU instruction set of `ferrule._core.targets()` ("avx2", "generic" ...).
         activation_bits: 16 or 8, what the CPU rounds activations to before products with quantised weights. 16 gives
             the distributions of exact arithmetic; 8 reads prompts up to twice as fast, as exactly as llama.cpp does.
@@ -96,8 +97,8 @@ def load(
     lora = None if adapter is None else open_adapter(adapter)
     architecture = record_adapted(checkpoint, lora, ignore_config_keys=ignore_config_keys)
     graph = architecture.graph
-    dtype = kv_cache.cache_dtype(graph) if kv_dtype == "auto" else kv_dtype
-    runs_on, reason = _choose_device(device, target, activation_bits, graph, dtype)
+    runs_on, reason = _choose_device(device, target, activation_bits, graph, kv_dtype)
+    dtype = kv_cache.cache_dtype(graph, runs_on, kv_dtype)
     positions, pool = _budget(checkpoint, architecture, context, kv_cache.position_bytes(graph.caches, dtype))
     cache = kv_cache.KVCache(graph.caches, dtype=dtype, positions=pool, states=graph.states)
     moves = huge_pages and runs_on.backend == "cpu" and 2 * _mapped_bytes(checkpoint) <= machine.available_bytes()
@@ -317,8 +318,9 @@ def _choose_device(
 
     def gpu() -> Target:
         found = devices.gpu()
-        lower(graph, found, "one_row", kv_dtype=kv_dtype)
-        lower(graph, found, "many_rows", kv_dtype=kv_dtype)
+        dtype = kv_cache.cache_dtype(graph, found, kv_dtype)
+        lower(graph, found, "one_row", kv_dtype=dtype)
+        lower(graph, found, "many_rows", kv_dtype=dtype)
         return found
 
     if device == "metal":

@@ -9,15 +9,18 @@ from gguf.constants import GGMLQuantizationType
 from gguf.quants import dequantize, quantize
 from kernel_testing import POISON
 from numpy.typing import NDArray
+from quantized_rows import round_to_bf16
 
 BLOCK = 64
 GROUP = 32
 DTYPES = {"f32": np.dtype(np.float32), "f16": np.dtype(np.float16)}
-KV_DTYPES = (*DTYPES, "q8_0")
+KV_DTYPES = (*DTYPES, "q8_0")  # and bf16, which not every kernel has
 
 
 def rounded(x: NDArray[np.float32], kv_dtype: str) -> NDArray[np.float32]:
     """What a cache of that type gives back of vectors [..., width]."""
+    if kv_dtype == "bf16":
+        return round_to_bf16(x)
     if kv_dtype != "q8_0":
         return x.astype(DTYPES[kv_dtype]).astype(np.float32)
     restored = dequantize(_blocks(x), GGMLQuantizationType.Q8_0).reshape(*x.shape[:-1], -1)
@@ -61,6 +64,8 @@ class Pool:
 
 
 def _vector_bytes(width: int, kv_dtype: str) -> int:
+    if kv_dtype == "bf16":
+        return 2 * -(-width // 16) * 16
     return width + 2 * -(-width // GROUP) if kv_dtype == "q8_0" else width * DTYPES[kv_dtype].itemsize
 
 
@@ -72,6 +77,14 @@ def _blocks(x: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def _store(place: NDArray[np.uint8], kv_dtype: str, position: int, x: NDArray[np.float32], transposed: bool) -> None:
+    if kv_dtype == "bf16":
+        stored = (round_to_bf16(x).view(np.uint32) >> 16).astype(np.uint16)
+        if transposed:
+            pairs = np.pad(stored, (0, len(x) % 2)).reshape(-1, 2)
+            place.view(np.uint16).reshape(-1, BLOCK, 2)[: len(pairs), position] = pairs
+        else:
+            place.view(np.uint16).reshape(BLOCK // 2, -1, 2)[position // 2, : len(x), position % 2] = stored
+        return
     if kv_dtype == "q8_0":
         blocks, n_codes = _blocks(x), BLOCK * len(x)
         place[n_codes:].view(np.float16).reshape(-1, BLOCK)[:, position] = blocks[:, :2].view(np.float16)[:, 0]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cache_pools import BLOCK, DTYPES, KV_DTYPES, Pool, rounded
 from kernel_testing import EPSILON, Runner
+from quantized_rows import round_to_bf16
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,9 @@ class Case:
         spans = "+".join(f"{n_rows}@{begin}" for begin, n_rows in self.spans)
         return "-".join([f"{self.heads}/{self.kv_heads}x{self.head_dim}", spans, *extras])
 
+
+FLOATS = [*DTYPES, pytest.param("bf16", marks=pytest.mark.needs_kernel("attention_bf16"))]
+UNIT = 2.0**-9  # the relative error of rounding to bfloat16
 
 CASES = [
     # One row, from the first position to several blocks; grouped-query ratios 1, 3, 4, 8.
@@ -223,10 +227,13 @@ class Problem:
         return out, bound
 
     def _one(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, head: int, distance: np.ndarray) -> Any:
-        case, scale = self.case, self.params["scale"]
-        scores = scale * (k @ q)
+        case, rounds = self.case, self.pool.kv_dtype == "bf16"
+        q = self.params["scale"] * q
+        if rounds:
+            q = round_to_bf16(q.astype(np.float32)).astype(np.float64)
+        scores = k @ q
         # Of a score: as many products and sums as q has values, one rounding of scale * q.
-        score_error = 1.01 * (len(q) + 1) * EPSILON * (scale * (np.abs(k) @ np.abs(q)))
+        score_error = 1.01 * (len(q) + 1) * EPSILON * (np.abs(k) @ np.abs(q))
         if case.softcap:
             scores = case.softcap * np.tanh(scores / case.softcap)
             score_error += 8 * EPSILON * np.abs(scores)
@@ -241,12 +248,14 @@ class Problem:
         n = len(scores)
         n_blocks = n / BLOCK + 2
         relative = 2 * score_error.max() + EPSILON * (2 * np.abs(scores - maximum).max() + 2 * n + 16 * n_blocks)
+        if rounds:  # weights, which are divided by the sum of the rounded ones
+            relative += 2 * UNIT
         magnitudes = weights @ np.abs(v)
         # Weights below the smallest normal number lose their relative precision.
         return weights @ v, np.expm1(relative) * magnitudes + n * 2.0**-126 * np.abs(v).max()
 
 
-@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
+@pytest.mark.parametrize("kv_dtype", [*FLOATS, "q8_0"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_attention(runner: Runner, case: Case, kv_dtype: str) -> None:
     problem = Problem.make(case, kv_dtype)
@@ -260,8 +269,8 @@ def test_latents_and_selected_positions(runner: Runner, case: Case, kv_dtype: st
     test_attention(runner, case, kv_dtype)
 
 
-@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
-@pytest.mark.parametrize("case", [c for c in CASES + LATENT_CASES if sum(n for _, n in c.spans) > 1], ids=str)
+@pytest.mark.parametrize("kv_dtype", [*FLOATS, "q8_0"])
+@pytest.mark.parametrize("case", [c for c in CASES if sum(n for _, n in c.spans) > 1], ids=str)
 def test_a_row_alone_gives_the_same_bits(runner: Runner, case: Case, kv_dtype: str) -> None:
     problem = Problem.make(case, kv_dtype)
     batch = problem.run(runner)
@@ -272,7 +281,13 @@ def test_a_row_alone_gives_the_same_bits(runner: Runner, case: Case, kv_dtype: s
         np.testing.assert_array_equal(problem.row(row).run(runner)[0], batch[row])
 
 
-@pytest.mark.parametrize("kv_dtype", DTYPES)
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
+@pytest.mark.parametrize("case", LATENT_CASES, ids=str)
+def test_a_row_of_latents_alone_gives_the_same_bits(runner: Runner, case: Case, kv_dtype: str) -> None:
+    test_a_row_alone_gives_the_same_bits(runner, case, kv_dtype)
+
+
+@pytest.mark.parametrize("kv_dtype", FLOATS)
 def test_infinite_values_stay_with_the_rows_that_see_them(runner: Runner, kv_dtype: str) -> None:
     problem = Problem.make(Case(2, 1, 16, ((0, 80),)), kv_dtype)
     before = problem.run(runner)

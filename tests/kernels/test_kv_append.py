@@ -26,10 +26,11 @@ CASES = [
     Case(2, 40, 24, (5, 190, 66)),
     Case(1, 576, 512, (1, 65)),
     Case(1, 32, 0, (1, 65)),
+    Case(2, 9, 5, (2, 3, 64)),
 ]
 
 
-@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
+@pytest.mark.parametrize("kv_dtype", [*KV_DTYPES, "bf16"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_kv_append(runner: Runner, case: Case, kv_dtype: str) -> None:
     rng = np.random.default_rng(case.head_dim)

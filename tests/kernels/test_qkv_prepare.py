@@ -49,7 +49,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
+@pytest.mark.parametrize("kv_dtype", [*KV_DTYPES, "bf16"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_qkv_prepare(runner: Runner, case: Case, kv_dtype: str) -> None:
     rng = np.random.default_rng(case.head_dim)

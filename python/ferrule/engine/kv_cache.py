@@ -8,10 +8,11 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 
 from .. import _core
-from ..errors import MemoryBudgetError
+from ..errors import MemoryBudgetError, OptionError
 from ..formats import FORMATS
 from ..graph import CacheLayer, Experts, Graph, StateLayer
 from ..lowering import layout
+from ..lowering.targets import Target
 
 BLOCK = _core.CACHE_BLOCK  # positions in a block (csrc/params/kv_cache.h)
 STATE_SLOTS = 64  # sequences that may have a state at once
@@ -118,6 +119,17 @@ def state_bytes(state: StateLayer) -> int:
     return 4 * math.prod(state.shape)
 
 
-def cache_dtype(graph: Graph) -> str:
-    """The cache's type: f16 for models with quantised weights, f32 for float ones, whose results f16 would round."""
+def cache_dtype(graph: Graph, target: Target, asked: str = "auto") -> str:
+    """The cache's type, where none is asked for: f16 for models with quantised weights, f32 for float ones, whose
+    results f16 would round; and bf16 where a CPU rounds activations to as few bits anyway and multiplies bfloat16.
+
+    Raises OptionError where bf16 is asked for latents.
+    """
+    latents = any(layer.kind == "latent" for layer in graph.caches)
+    if asked == "bf16" and latents:
+        raise OptionError("kv_dtype: latents are not kept in bf16", expected="f16, f32 or q8_0", found=asked)
+    if asked != "auto":
+        return asked
+    if target.activation_bits == 8 and "attention_bf16" in target.kernels and not latents:
+        return "bf16"
     return "f16" if any(FORMATS[weight.format].block > 1 for weight in graph.weights) else "f32"

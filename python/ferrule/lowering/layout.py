@@ -9,7 +9,7 @@ from ..graph import CacheLayer, Value
 from .plan import Launch
 
 ALIGNMENT = 64
-KV_DTYPES = ("f16", "f32", "q8_0")  # of the cache, see csrc/params/kv_cache.h
+KV_DTYPES = ("f16", "bf16", "f32", "q8_0")  # of the cache, see csrc/params/kv_cache.h
 
 
 def planes(value: Value) -> int:
@@ -28,6 +28,8 @@ def vector_bytes(width: int, kv_dtype: str) -> int:
     """Bytes of a key or value vector in the cache."""
     if kv_dtype == "q8_0":
         return _core.quantized_vector_bytes(width)
+    if kv_dtype == "bf16":
+        return _core.rounded_vector_bytes(width)
     return {"f16": 2, "f32": 4}[kv_dtype] * width
 
 
