@@ -7,6 +7,7 @@ import numpy
 import numpy.typing
 from numpy.typing import NDArray
 
+
 def format_sizes() -> dict[str, tuple[int, int, int]]:
     """
     Name of each weight format -> its GGML type, values per block, bytes per block.
@@ -15,6 +16,11 @@ def format_sizes() -> dict[str, tuple[int, int, int]]:
 def codebooks() -> dict[str, bytes]:
     """
     Format -> its codebook: a byte per value, 8 values an entry (IQ3: 4). IQ1_S holds values + 1.
+    """
+
+def length_prefixed(buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', writable=False)], position: int, count: int) -> tuple[list[bytes], int]:
+    """
+    `count` byte strings, each behind its length (u64, little-endian), and where they end: those before the first that runs past the end of the buffer.
     """
 
 CACHE_BLOCK: int = 64
@@ -50,15 +56,7 @@ def kernels(target: str) -> dict[str, str]:
 def metal_kernels() -> dict[str, str]:
     """Name of every Metal kernel -> its op."""
 
-def run_kernel(
-    target: str,
-    kernel: str,
-    operands: list[numpy.typing.NDArray[Any] | list[numpy.typing.NDArray[Any] | None] | None],
-    params: bytes,
-    rows: int,
-    dims: tuple[int, int, int],
-    split: list[tuple[int, int]] | None = None,
-) -> int:
+def run_kernel(target: str, kernel: str, operands: list[numpy.typing.NDArray[Any] | list[numpy.typing.NDArray[Any] | None] | None], params: bytes, rows: int, dims: tuple[int, int, int], split: list[tuple[int, int]] | None = None) -> int:
     """
     Runs one kernel in this thread and returns its number of work items.
 
@@ -69,8 +67,10 @@ class Executor:
     """A CPU target's kernels and the threads that run them."""
 
     def __init__(self, target: str, threads: int) -> None: ...
+
     @property
     def target(self) -> str: ...
+
     @property
     def threads(self) -> int: ...
 
@@ -81,10 +81,8 @@ class HugePages:
     Their addresses stay. Does nothing where the system has no huge pages.
     """
 
-    def __init__(
-        self,
-        files: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]],
-    ) -> None: ...
+    def __init__(self, files: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> None: ...
+
     @property
     def moved(self) -> int:
         """Bytes so far."""
@@ -99,11 +97,8 @@ class MetalExecutor:
     Raises DeviceError where there is no GPU that can be used.
     """
 
-    def __init__(
-        self,
-        library: str,
-        files: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]],
-    ) -> None: ...
+    def __init__(self, library: str, files: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> None: ...
+
     @property
     def family(self) -> str: ...
 
@@ -116,8 +111,10 @@ class Cache:
     """
 
     def __init__(self, bytes: int) -> None: ...
+
     @property
     def bytes(self) -> int: ...
+
     @property
     def array(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
         """The memory as bytes."""
@@ -141,69 +138,23 @@ class Program:
     """
 
     @overload
-    def __init__(
-        self,
-        executor: Executor,
-        launches: Sequence[tuple[str, Sequence[tuple[str, int, int, int]], bytes, str, bool]],
-        weights: Sequence[
-            Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
-        ],
-        cache: Cache,
-        arena_bytes: int,
-        max_dims: tuple[int, int, int],
-        n_inputs: int,
-        n_outputs: int,
-        tables: Sequence[Sequence[int]] = [],
-    ) -> None: ...
+    def __init__(self, executor: Executor, launches: Sequence[tuple[str, Sequence[tuple[str, int, int, int]], bytes, str, bool]], weights: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], cache: Cache, arena_bytes: int, max_dims: tuple[int, int, int], n_inputs: int, n_outputs: int, tables: Sequence[Sequence[int]] = []) -> None: ...
+
     @overload
-    def __init__(
-        self,
-        executor: MetalExecutor,
-        launches: Sequence[tuple[str, Sequence[tuple[str, int, int, int]], bytes, str, bool]],
-        weights: Sequence[
-            Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
-        ],
-        cache: Cache,
-        arena_bytes: int,
-        max_dims: tuple[int, int, int],
-        n_inputs: int,
-        n_outputs: int,
-        tables: Sequence[Sequence[int]] = [],
-    ) -> None: ...
-    def run(
-        self,
-        tokens: int,
-        rows: int,
-        sequences: int,
-        inputs: Sequence[numpy.typing.NDArray[Any]],
-        outputs: Sequence[numpy.typing.NDArray[Any]],
-    ) -> None:
+    def __init__(self, executor: MetalExecutor, launches: Sequence[tuple[str, Sequence[tuple[str, int, int, int]], bytes, str, bool]], weights: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], cache: Cache, arena_bytes: int, max_dims: tuple[int, int, int], n_inputs: int, n_outputs: int, tables: Sequence[Sequence[int]] = []) -> None: ...
+
+    def run(self, tokens: int, rows: int, sequences: int, inputs: Sequence[numpy.typing.NDArray[Any]], outputs: Sequence[numpy.typing.NDArray[Any]]) -> None:
         """
         Runs one step, without the GIL. Raises ValueError when it is larger than the plan allows.
         """
 
-    def start(
-        self,
-        tokens: int,
-        rows: int,
-        sequences: int,
-        inputs: Sequence[numpy.typing.NDArray[Any]],
-        output_bytes: Sequence[int],
-        previous: Step | None,
-    ) -> Step:
+    def start(self, tokens: int, rows: int, sequences: int, inputs: Sequence[numpy.typing.NDArray[Any]], output_bytes: Sequence[int], previous: Step | None) -> Step:
         """
         Starts a step on a GPU; steps run in the order of their starts. An empty input is what `previous` puts
         out first. Raises ValueError as `run`, and for programs of the CPU.
         """
 
-    def profile(
-        self,
-        tokens: int,
-        rows: int,
-        sequences: int,
-        inputs: Sequence[numpy.typing.NDArray[Any]],
-        outputs: Sequence[numpy.typing.NDArray[Any]],
-    ) -> list[int]:
+    def profile(self, tokens: int, rows: int, sequences: int, inputs: Sequence[numpy.typing.NDArray[Any]], outputs: Sequence[numpy.typing.NDArray[Any]]) -> list[int]:
         """
         Like `run`, one launch after another; returns each launch's nanoseconds.
         """

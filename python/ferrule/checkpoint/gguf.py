@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from ..errors import CorruptFile, ModelNotFound, UnsupportedQuantization
 from ..formats import GGML_TYPES
 from . import gguf_names
@@ -166,26 +167,12 @@ class _Reader:
         return self.strings(1, what)[0]
 
     def strings(self, count: int, what: str) -> list[str]:
-        """`count` strings, each a length (u64) and UTF-8 bytes.
-
-        A vocabulary has hundreds of thousands, so the loop does the least that is safe.
-        """
-        first = position = self.position
-        buffer, size, length_at = self.buffer, self.size, _U64.unpack_from
-        raw: list[bytes] = []
-        for _ in range(count):
-            if position > size - 8:
-                break
-            (length,) = length_at(buffer, position)
-            position += 8 + length
-            if position > size:
-                break
-            raw.append(buffer[position - length : position])
-        if len(raw) < count or position > size:
+        """`count` strings, each a length (u64) and UTF-8 bytes."""
+        first = self.position
+        raw, self.position = _core.length_prefixed(np.frombuffer(self.buffer, np.uint8), first, count)
+        if len(raw) < count:
             entry = f"string {len(raw)} of {what}" if count > 1 else what
-            start = first + sum(8 + len(text) for text in raw)
-            raise self.corrupt(f"{entry} runs past the end of the file", start, hint=_TRUNCATED)
-        self.position = position
+            raise self.corrupt(f"{entry} runs past the end of the file", self.position, hint=_TRUNCATED)
         try:
             return list(map(bytes.decode, raw))
         except UnicodeDecodeError as error:
