@@ -42,7 +42,7 @@ kernel void expert_matmul(device const float* x [[buffer(expert_linear::x)]],
     typedef typename WeightFormat<Block>::Tile Tile;
     threadgroup float x_tile[product_tile::kRows * product_tile::kXStride];
     threadgroup Tile weight_tile[product_tile::kColumns * product_tile::kWeightStride];
-    threadgroup float out_tile[product_tile::kRows * product_tile::kColumns];
+    threadgroup float out_tile[product_tile::kSize];
     threadgroup uint slots[product_tile::kRows];
     threadgroup uint parts[product_tile::kRows];  // of x
     device const ExpertTile* tiles = (device const ExpertTile*)(order + sizes.rows * params.slots);

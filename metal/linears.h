@@ -1,4 +1,4 @@
-// What matvec and matmul have in common, see csrc/params/linears.h.
+// What matvec, matmul and linears_merge have in common, see csrc/params/linears.h.
 #pragma once
 #include <metal_stdlib>
 
@@ -8,7 +8,6 @@
 
 constant bool has_bias [[function_constant(ferrule::linears::has_bias)]];
 constant bool has_residual [[function_constant(ferrule::linears::has_residual)]];
-constant bool has_weight_b [[function_constant(ferrule::linears::has_weight_b)]];
 constant bool has_bias_b [[function_constant(ferrule::linears::has_bias_b)]];
 constant bool has_out_b [[function_constant(ferrule::linears::has_out_b)]];
 constant bool has_out_c [[function_constant(ferrule::linears::has_out_c)]];

@@ -1,4 +1,5 @@
-// matmul, see csrc/params/linears.h: for many rows of x, a threadgroup per tile of the result (product_tile.h).
+// matmul, see csrc/params/linears.h: for many rows of x, a threadgroup per tile of the result (product_tile.h) or,
+// split, several.
 #include <metal_stdlib>
 
 #include "linears.h"
@@ -6,6 +7,9 @@
 
 using namespace metal;
 using namespace ferrule;
+
+constant bool has_weight_b [[function_constant(linears::has_weight_b)]];
+constant bool has_partials [[function_constant(linears::has_partials)]];
 
 // Rows [row, ...) and columns [begin, begin + kDepth) of x; zeros outside.
 static void load_x(device const float* x,
@@ -35,15 +39,17 @@ kernel void multiply_tile(device const float* x [[buffer(linears::x)]],
                           device const float* bias_c [[buffer(linears::bias_c), function_constant(has_bias_c)]],
                           device float* out_c [[buffer(linears::out_c), function_constant(has_out_c)]],
                           device const float* up [[buffer(linears::up), function_constant(has_up)]],
+                          device float* partials [[buffer(linears::partials), function_constant(has_partials)]],
                           constant Linears& params [[buffer(params_buffer)]],
                           constant LaunchSizes& sizes [[buffer(sizes_buffer)]],
-                          uint2 group [[threadgroup_position_in_grid]],
+                          uint3 group [[threadgroup_position_in_grid]],
+                          uint3 groups [[threadgroups_per_grid]],
                           uint thread_index [[thread_index_in_threadgroup]],
                           uint simdgroup [[simdgroup_index_in_threadgroup]]) {
     typedef typename WeightFormat<Block>::Tile Tile;
     threadgroup float x_tile[product_tile::kRows * product_tile::kXStride];
     threadgroup Tile weight_tile[product_tile::kColumns * product_tile::kWeightStride];
-    threadgroup float out_tile[product_tile::kRows * product_tile::kColumns];
+    threadgroup float out_tile[product_tile::kSize];
     const uint k = params.k, row = group.x * product_tile::kRows;
     const LinearTile<Block> tile =
         find_tile<Block>(group.y, product_tile::kColumns, {weight, has_bias ? bias : nullptr, out, params.n},
@@ -51,14 +57,20 @@ kernel void multiply_tile(device const float* x [[buffer(linears::x)]],
                          {weight_c, has_bias_c ? bias_c : nullptr, out_c, params.n_c});
     device const Block* weights =
         weight_row(tile, product_tile::weight_row_of(thread_index), product_tile::kColumns, k / Block::kElements);
+    const uint depth = linears::split_depth(k, groups.z), end = min((group.z + 1) * depth, k);
     product_tile::Sums sums;
     product_tile::clear(sums);
-    for (uint begin = 0; begin < k; begin += product_tile::kDepth) {
+    for (uint begin = group.z * depth; begin < end; begin += product_tile::kDepth) {
         load_x(x, row, sizes.rows, begin, k, thread_index, x_tile);
         product_tile::load_weights(weights, begin, k, thread_index, weight_tile);
         threadgroup_barrier(mem_flags::mem_threadgroup);
         product_tile::multiply(x_tile, weight_tile, simdgroup, sums);
         threadgroup_barrier(mem_flags::mem_threadgroup);
+    }
+    if (has_partials && groups.z > 1) {
+        const uint part = (group.z * groups.y + group.y) * groups.x + group.x;
+        product_tile::store(sums, simdgroup, partials + part * product_tile::kSize);
+        return;
     }
     product_tile::store(sums, simdgroup, out_tile);
     threadgroup_barrier(mem_flags::mem_threadgroup);

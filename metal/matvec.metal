@@ -7,6 +7,8 @@
 using namespace metal;
 using namespace ferrule;
 
+constant bool has_weight_b [[function_constant(linears::has_weight_b)]];
+
 // One row of x (grid y): each chunk of it is read once for kMatvecRows rows of weights.
 template <class Block>
 kernel void matvec(device const float* x [[buffer(linears::x)]],

@@ -71,8 +71,9 @@ inline void multiply(threadgroup const float* x_tile,
     }
 }
 
-// The simdgroup's share of a tile [kRows, kColumns].
-inline void store(thread const Sums& sums, uint simdgroup, threadgroup float* tile) {
+// The simdgroup's share of a tile [kRows, kColumns], of either address space.
+template <class Floats>
+inline void store(thread const Sums& sums, uint simdgroup, Floats tile) {
     tile += first_row(simdgroup) * kColumns + first_column(simdgroup);
     for (uint i = 0; i < 2; ++i) {
         for (uint j = 0; j < 4; ++j)

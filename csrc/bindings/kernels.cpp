@@ -146,6 +146,21 @@ void init_kernels(nb::module_& m) {
         "\"read\", \"write\" or \"read_write\", optional), in the order of kernels' arguments.");
     m.def("activations", &activations, "Name of an activation -> its value as a kernel parameter.");
     m.def("kernels", &kernels, "target"_a, "Name of every kernel of a target -> its op.");
+    m.def(
+        "linears_partials",
+        [](uint32_t k, uint32_t n, uint32_t n_b, uint32_t n_c, uint32_t gated) {
+            Linears params{};
+            params.k = k;
+            params.n = n;
+            params.n_b = n_b;
+            params.n_c = n_c;
+            params.gated = gated;
+            return linears::partials_size(params);
+        },
+        "k"_a, "n"_a, "n_b"_a, "n_c"_a, "gated"_a,
+        "Floats of partial sums that a Metal product of many rows may need (csrc/params/linears.h), 0 where it is "
+        "never "
+        "split.");
     m.def("metal_kernels", &metal_kernel_ops, "Name of every Metal kernel -> its op.");
     m.def("run_kernel", &run_kernel, "target"_a, "kernel"_a,
           nb::sig("def run_kernel(target: str, kernel: str, operands: list[numpy.typing.NDArray[typing.Any] | "

@@ -153,7 +153,8 @@ struct GpuProgram final : Program {
     void check_pipeline(const Launch& launch, const BoundLaunch& bound) const;
     std::shared_ptr<StepMemory> stage(Inputs arrays, std::span<const uint64_t> output_bytes);
     static Place place(const Operand& operand, const Place& bound, const GpuStep& step);
-    void encode(id<MTLComputeCommandEncoder> encoder, size_t i, const LaunchSizes& sizes, const GpuStep& step) const;
+    void encode(id<MTLComputeCommandEncoder> encoder, size_t i, const LaunchSizes& sizes, const MetalDispatch& dispatch,
+                const GpuStep& step) const;
     std::unique_ptr<GpuStep> begin(const Dims& dims, Inputs arrays, std::span<const uint64_t> output_bytes,
                                    const GpuStep* previous, uint64_t work_per_command_buffer);
     std::vector<uint64_t> execute(const Dims& dims, Inputs arrays, Outputs results, uint64_t work_per_command_buffer);
@@ -270,10 +271,9 @@ Place GpuProgram::place(const Operand& operand, const Place& bound, const GpuSte
 }
 
 void GpuProgram::encode(id<MTLComputeCommandEncoder> encoder, size_t i, const LaunchSizes& sizes,
-                        const GpuStep& step) const {
+                        const MetalDispatch& dispatch, const GpuStep& step) const {
     const Launch& launch = plan.launches[i];
     const BoundLaunch& bound = launches[i];
-    const MetalDispatch dispatch = bound.kernel->dispatch(launch.params.data(), sizes);
     [encoder setComputePipelineState:bound.pipeline];
     for (size_t j = 0; j < launch.operands.size(); ++j) {
         const Place where = place(launch.operands[j], bound.operands[j], step);
@@ -312,11 +312,13 @@ std::unique_ptr<GpuStep> GpuProgram::begin(const Dims& dims, Inputs arrays, std:
             uint64_t work = 0;
             bool is_first = true, barrier = false;
             for (; i < launches.size() && (is_first || work < work_per_command_buffer); ++i) {
-                const LaunchSizes sizes{row_count(plan.launches[i].rows, dims), dims.sequences};
-                barrier = barrier || plan.launches[i].barrier;
-                if (sizes.rows > 0) {
+                const Launch& launch = plan.launches[i];
+                const LaunchSizes sizes{row_count(launch.rows, dims), dims.sequences};
+                const MetalDispatch dispatch = launches[i].kernel->dispatch(launch.params.data(), sizes);
+                barrier = barrier || launch.barrier;
+                if (sizes.rows > 0 && dispatch.x > 0) {
                     if (barrier && !is_first) [encoder memoryBarrierWithScope:MTLBarrierScopeBuffers];
-                    encode(encoder, i, sizes, *step);
+                    encode(encoder, i, sizes, dispatch, *step);
                     barrier = false;
                 }
                 work += launches[i].bytes * sizes.rows;

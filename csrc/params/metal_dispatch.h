@@ -22,18 +22,19 @@ struct LaunchSizes {
 
 FERRULE_CONSTANT uint32_t kSimdWidth = 32;  // threads of a simdgroup
 
+inline constexpr uint32_t ceil_div(uint32_t a, uint32_t b) {
+    return (a + b - 1) / b;
+}
+
 #ifndef __METAL_VERSION__
 
-// Threadgroups in x, y and z, threads in each, and bytes of threadgroup memory bound at index 0 (none: 0).
+// Threadgroups in x, y and z, threads in each, and bytes of threadgroup memory bound at index 0 (none: 0). Where x is
+// 0, there is nothing to run.
 struct MetalDispatch {
     uint32_t x = 1, y = 1, z = 1;
     uint32_t threads = kSimdWidth;
     uint32_t threadgroup_bytes = 0;
 };
-
-inline constexpr uint32_t ceil_div(uint32_t a, uint32_t b) {
-    return (a + b - 1) / b;
-}
 
 // Ops that work on values one by one: a thread per value, a row of threadgroups per row.
 inline constexpr MetalDispatch elementwise_dispatch(uint32_t width, const LaunchSizes& sizes) {

@@ -50,6 +50,7 @@ inline std::vector<MetalKernel> make() {
         row<GatedDeltaRule, gated_delta_rule::signature, gated_delta_rule::metal_dispatch>(),
         row<KeepOutliers, keep_outliers::signature, keep_outliers::metal_dispatch>(),
         row<LayerNorm, layer_norm::signature, layer_norm::metal_dispatch>(),
+        row<Linears, linears_merge::signature, linears_merge::metal_dispatch>(),
         row<LongRopeTable, long_rope_table::signature, long_rope_table::metal_dispatch>(),
         elementwise<Multiply, multiply::signature>(),
         row<ResidualNorm, residual_norm::signature, residual_norm::metal_dispatch>(),

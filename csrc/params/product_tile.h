@@ -9,6 +9,7 @@ namespace product_tile {
 
 FERRULE_CONSTANT uint32_t kRows = 32;
 FERRULE_CONSTANT uint32_t kColumns = 64;
+FERRULE_CONSTANT uint32_t kSize = kRows * kColumns;
 FERRULE_CONSTANT uint32_t kDepth = 32;
 FERRULE_CONSTANT uint32_t kThreads = 128;
 

@@ -21,6 +21,7 @@
 #include "layer_norm.h"
 #include "limit.h"
 #include "linears.h"
+#include "linears_merge.h"
 #include "long_rope_table.h"
 #include "matmul.h"
 #include "multiply.h"
@@ -65,8 +66,9 @@ inline constexpr const OpSignature* kSignatures[] = {
     &kv_append::signature,
     &latent_attention::signature,
     &layer_norm::signature,
-    &linears::signature,
     &limit::signature,
+    &linears::signature,
+    &linears_merge::signature,
     &long_rope_table::signature,
     &matmul::signature,
     &multiply::signature,

@@ -20,7 +20,7 @@ struct Operand {
                          // what one row reads through it
 };
 
-inline constexpr size_t kMaxOperands = 12;
+inline constexpr size_t kMaxOperands = 13;
 inline constexpr size_t kMaxParamsBytes = 96;
 inline constexpr uint64_t kOperandAlignment = 64;  // of offsets into the arena and the cache
 

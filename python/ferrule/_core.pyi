@@ -53,6 +53,11 @@ def activations() -> dict[str, int]:
 def kernels(target: str) -> dict[str, str]:
     """Name of every kernel of a target -> its op."""
 
+def linears_partials(k: int, n: int, n_b: int, n_c: int, gated: int) -> int:
+    """
+    Floats of partial sums that a Metal product of many rows may need (csrc/params/linears.h), 0 where it is never split.
+    """
+
 def metal_kernels() -> dict[str, str]:
     """Name of every Metal kernel -> its op."""
 

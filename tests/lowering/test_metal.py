@@ -98,8 +98,36 @@ def test_a_gate_that_others_read_has_a_launch_of_its_own() -> None:
     assert [launch.op for launch in plan.launches] == ["embedding", "linears", "gated_activation", "add"]
 
 
-def matrix(name: str, n: int, fmt: str) -> Weight:
-    return Weight(name, (n, 32), fmt, np.zeros(n * FORMATS[fmt].row_bytes(32), np.uint8))
+def matrix(name: str, n: int, fmt: str, k: int = 32) -> Weight:
+    return Weight(name, (n, k), fmt, np.zeros(n * FORMATS[fmt].row_bytes(k), np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "is_split"), [(64, 1023, False), (64, 1024, True), (4096, 1024, True), (4097, 1024, False)]
+)
+def test_long_sums_of_few_results_are_split(n: int, k: int, is_split: bool) -> None:
+    graph = Graph()
+    graph.output = graph.linear(graph.embedding(matrix("embedding", 8, "F32", k)), matrix("weight", n, "F32", k))
+    plan = lower(graph, metal_target(), "many_rows", logits="many_rows")
+    assert [launch.op for launch in plan.launches] == ["embedding", "linears", *["linears_merge"] * is_split]
+    few_rows = lower(graph, metal_target(), "few_rows")
+    assert [launch.op for launch in few_rows.launches] == ["embedding", "linears"]
+
+
+def test_split_products_of_one_value_still_run_side_by_side() -> None:
+    graph = Graph()
+    x = graph.embedding(matrix("embedding", 8, "F32", 1024))
+    a, b = (graph.linear(x, matrix(fmt, 64, fmt, 1024)) for fmt in ("F16", "BF16"))
+    graph.output = graph.clamped_swiglu(a, b, alpha=1.7, limit=7.0)
+    plan = lower(graph, metal_target(), "many_rows")
+    kernels = [(launch.kernel, launch.barrier) for launch in plan.launches]
+    assert kernels[1:] == [
+        ("matmul_f16", True),
+        ("matmul_bf16", False),
+        ("linears_merge", True),
+        ("linears_merge", False),
+        ("clamped_swiglu", True),
+    ]
 
 
 def test_rows_of_logits_have_a_class_of_their_own(tiny_model: Callable[..., Path]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -20,13 +21,14 @@ from ferrule.engine.kv_cache import KVCache, Sequence
 from ferrule.engine.runner import Runner, compile_plan
 from ferrule.engine.step_inputs import Chunk, step_inputs
 from ferrule.engine.verify import compare, first_divergence, trace
-from ferrule.graph import Graph, Op
+from ferrule.graph import Graph, Op, Weight
 from ferrule.lowering import Plan, lower
 
 choose = import_module("ferrule.lowering.choose")
 
 Tokens = list[int]
 Logits = NDArray[np.float32]
+Model = Path | Callable[[], Graph]  # a checkpoint, or what makes a graph
 
 
 def backend() -> str:
@@ -66,19 +68,39 @@ def sampled(path: Path, prompt: Tokens, n: int, **options: Any) -> tuple[tuple[i
         return tokens[0], model.runner.cache.n_blocks - len(model.runner.cache._free)
 
 
-def _runner(path: Path, positions: int = 128) -> Runner:
-    graph = _graph(path)
+def _runner(model: Model, positions: int = 128) -> Runner:
+    graph = _graph(model)
     cache = KVCache(graph.caches, dtype="f32", positions=positions, states=graph.states)
     return Runner(graph, gpu(), cache, threads=1)
 
 
-def _graph(path: Path) -> Graph:
-    return record(open_checkpoint(path)).graph
+def _graph(model: Model) -> Graph:
+    return record(open_checkpoint(model)).graph if isinstance(model, Path) else model()
 
 
-def small_cache_logits(path: Path, prompt: Tokens) -> Logits:
+def long_products() -> Graph:
+    """Products whose sums are long enough to be split: gated ones, with a residual, and two side by side.
+
+    Those of the gate are split for up to 32 rows only.
+    """
+    rng = np.random.default_rng(0)
+
+    def weight(n: int, k: int, dtype: type = np.float16) -> Weight:
+        values = (rng.standard_normal((n, k)) * k**-0.5).astype(dtype)
+        return Weight("", (n, k), {2: "F16", 4: "F32"}[values.itemsize], values.reshape(-1).view(np.uint8))
+
+    graph = Graph()
+    x = graph.embedding(weight(16, 1024))
+    gate, up = (graph.linear(x, weight(1088, 1024)) for _ in range(2))
+    x = graph.add(x, graph.linear(graph.gated_activation(gate, up, "silu"), weight(1024, 1088)))
+    left, right = graph.linear(x, weight(40, 1024)), graph.linear(x, weight(40, 1024, np.float32))
+    graph.output = graph.clamped_swiglu(left, right, alpha=1.7, limit=7.0)
+    return graph
+
+
+def small_cache_logits(model: Model, prompt: Tokens) -> Logits:
     """As `logits`, with a cache of 128 positions."""
-    return _runner(path).forward([Chunk(Sequence(), prompt, "all")])
+    return _runner(model).forward([Chunk(Sequence(), prompt, "all")])
 
 
 def batch(path: Path, prompts: list[Tokens]) -> Logits:
@@ -114,9 +136,9 @@ def profiled(path: Path, prompt: Tokens) -> tuple[int, int, Logits]:
     return len(plan.launches), len(durations), out
 
 
-def without_barrier(path: Path, prompt: Tokens, index: int) -> None:
+def without_barrier(model: Model, prompt: Tokens, index: int) -> None:
     """Runs a step whose plan lacks its barrier number `index`."""
-    runner = _runner(path)
+    runner = _runner(model)
 
     def lower_without(*arguments: Any, **options: Any) -> Plan:
         plan = lower(*arguments, **options)
@@ -130,11 +152,11 @@ def without_barrier(path: Path, prompt: Tokens, index: int) -> None:
         runner_module.lower = lower
 
 
-def barriers(path: Path, tokens: int) -> int:
+def barriers(model: Model, tokens: int) -> int:
     """Barriers of a step's plan but for one on its first launch."""
     target = gpu()
     row_class = target.row_class(tokens)
-    plan = lower(_graph(path), target, row_class, logits=row_class)
+    plan = lower(_graph(model), target, row_class, logits=row_class)
     return sum(launch.barrier for launch in plan.launches[1:])
 
 

@@ -144,6 +144,21 @@ def test_every_barrier_is_needed(metal_process: MetalProcess, tiny_model: TinyMo
             metal_process.run(steps.without_barrier, path, prompt("llama3", tokens), index, checked=True)
 
 
+# Rows for which all products are split, and for which some are.
+@pytest.mark.parametrize("rows", [9, 33])
+def test_split_products(metal_process: MetalProcess, rows: int) -> None:
+    tokens = [i % 16 for i in range(rows)]
+    found = metal_process.run(steps.small_cache_logits, steps.long_products, tokens, checked=True)
+    np.testing.assert_allclose(found, Reference(steps.long_products()).forward(tokens), atol=1e-5)
+
+
+# Those before linears_merge of one product, and of two side by side.
+@pytest.mark.parametrize("index", [1, 5])
+def test_barriers_of_split_products_are_needed(metal_process: MetalProcess, index: int) -> None:
+    with pytest.raises(DeviceError, match=r"data race .* of linears_merge, no barrier in between"):
+        metal_process.run(steps.without_barrier, steps.long_products, [0] * 9, index, checked=True)
+
+
 def test_profile(metal_process: MetalProcess, tiny_model: TinyModel) -> None:
     golden = tiny_models.golden("qwen3").prompts[40]
     launches, durations, logits = metal_process.run(steps.profiled, tiny_model("qwen3"), golden.ids.tolist())

@@ -1,4 +1,4 @@
-"""matvec, matvec_rows and matmul against NumPy float64 on dequantised weights."""
+"""matvec, matvec_rows, matmul, and a split matmul with linears_merge, against NumPy float64 on dequantised weights."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from test_activation import ACTIVATIONS
 from test_activation import reference as activation_reference
 from weights import FLOATS, Matrix, make_matrix
 
+from ferrule import _core
 from ferrule.formats import FORMATS
 from metal.formats import METAL_FORMATS
 from metal.metal_runner import MetalRunner
@@ -47,15 +48,25 @@ LONG_BLOCKS = [
 MANY_ROWS = [Case(9, 5, 256), Case(33, 70, 512, bias=True, residual=True)]
 FLOAT_ONLY = [Case(1, 9, 1), Case(2, 5, 7), Case(7, 11, 100, residual=True)]
 FLOAT_ONLY_MANY_ROWS = [Case(13, 33, 17)]
+# Two or three parts, the last one shorter or not even a tile's depth.
+SPLIT = {
+    "F32": [Case(9, 5, 1063), Case(33, 70, 1537, bias=True, residual=True)],
+    "Q4_0": [Case(33, 70, 1568, bias=True, residual=True)],
+    "Q4_K": [Case(40, 64, 2560, residual=True)],
+}
 
-KERNELS = ("matvec", "matvec_rows", "matmul")
+
+KERNELS = ("matvec", "matvec_rows", "matmul", "split_matmul")  # the last are two: matmul and linears_merge
 # Of one matrix whose product is the result.
 PLAIN = {"n_b": 0, "n_c": 0, "scale": 1.0, "activated": 0, "gated": 0, "activation": 0, "up_stride": 0, "up_begin": 0}
+PLAIN |= {"split": 0}
 
 
 def cases(kernel: str, name: str) -> list[Case]:
     if kernel == "matmul":
         return MANY_ROWS + (FLOAT_ONLY_MANY_ROWS if name in FLOATS else [])
+    if kernel == "split_matmul":
+        return SPLIT.get(name, [])
     few_rows = LONG_BLOCKS if FORMATS[name].block == 256 else SHORT_BLOCKS
     few_rows = [case for case in few_rows if case.k % FORMATS[name].block == 0] + (FLOAT_ONLY if name in FLOATS else [])
     return [case for case in few_rows if kernel == "matvec_rows" or case.rows <= 2]
@@ -69,6 +80,29 @@ ALL = [
 ]
 
 
+def run(
+    runner: MetalRunner,
+    kernel: str,
+    name: str,
+    operands: dict[str, Any],
+    params: dict[str, float],
+    rows: int,
+    out: Any,
+    **options: Any,
+) -> Any:
+    """As runner.run, in two launches for split_matmul."""
+    if kernel != "split_matmul":
+        return runner.run(f"{kernel}_{name.lower()}", operands, params, rows, out, **options)
+    params = {**params, "split": 1}
+    sizes = {size: int(params[size]) for size in ("k", "n", "n_b", "n_c", "gated")}
+    results = out if isinstance(out, dict) else {"out": (out, np.float32)}
+    partials = {"partials": ((_core.linears_partials(**sizes),), np.float32)}
+    first = runner.run(f"matmul_{name.lower()}", operands, params, rows, {**results, **partials}, **options)
+    assert all(np.isnan(first[result]).all() for result in results), "what is split is left to linears_merge"
+    kept = {key: operands.get(key) for key in ("bias", "residual", "bias_b", "bias_c", "up")}
+    return runner.run("linears_merge", {"partials": first["partials"], **kept}, params, rows, out)
+
+
 @pytest.mark.parametrize(("kernel", "name", "case"), ALL)
 def test_product(runner: MetalRunner, kernel: str, name: str, case: Case) -> None:
     rng = np.random.default_rng([FORMATS[name].ggml_type, case.rows, case.n, case.k])
@@ -76,8 +110,10 @@ def test_product(runner: MetalRunner, kernel: str, name: str, case: Case) -> Non
     x = rng.standard_normal((case.rows, case.k), np.float32)
     bias = rng.standard_normal(case.n, np.float32) if case.bias else None
     residual = rng.standard_normal((case.rows, case.n), np.float32) if case.residual else None
-    out = runner.run(
-        f"{kernel}_{name.lower()}",
+    out = run(
+        runner,
+        kernel,
+        name,
         {"x": x, "weight": matrix.data, "bias": bias, "residual": residual},
         {**PLAIN, "k": case.k, "n": case.n},
         case.rows,
@@ -102,7 +138,7 @@ def product(
     """
     k, magnitude = x.shape[1], np.abs(x).astype(np.float64)
     error = (k + 16) * EPSILON * (magnitude @ matrix.magnitudes.T)
-    if kernel == "matmul" and name not in ("F32", "F16", "BF16"):
+    if kernel.endswith("matmul") and name not in ("F32", "F16", "BF16"):
         error += 2.0**-11 * (magnitude @ np.abs(matrix.values).T) + k * 2.0**-25 * magnitude.max()
     return x.astype(np.float64) @ matrix.values.T, error
 
@@ -118,7 +154,7 @@ class Together:
         return "+".join(f"{n}{'b' if bias else ''}" for n, bias in zip(self.sizes, self.biases, strict=True))
 
 
-ROWS = {"matvec": 1, "matvec_rows": 5, "matmul": 9}
+ROWS = {"matvec": 1, "matvec_rows": 5, "matmul": 9, "split_matmul": 9}
 
 
 @pytest.mark.parametrize(
@@ -133,13 +169,13 @@ ROWS = {"matvec": 1, "matvec_rows": 5, "matmul": 9}
 @pytest.mark.parametrize("name", ["F16", "Q4_K"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_matrices_side_by_side(runner: MetalRunner, kernel: str, name: str, case: Together) -> None:
-    rng, rows = np.random.default_rng(case.sizes), ROWS[kernel]
-    x = rng.standard_normal((rows, 256), np.float32)
+    rng, rows, k = np.random.default_rng(case.sizes), ROWS[kernel], 1536 if kernel == "split_matmul" else 256
+    x = rng.standard_normal((rows, k), np.float32)
     operands: dict[str, Any] = {"x": x}
     scale, written, expected = 0.75, {}, {}
-    params = {**PLAIN, "k": 256, "scale": scale}
+    params = {**PLAIN, "k": k, "scale": scale}
     for suffix, n, has_bias in zip(("", "_b", "_c"), case.sizes, case.biases, strict=False):
-        matrix, bias = make_matrix(name, n, 256, rng), 3 * rng.standard_normal(n, np.float32)
+        matrix, bias = make_matrix(name, n, k, rng), 3 * rng.standard_normal(n, np.float32)
         operands |= {f"weight{suffix}": matrix.data, f"bias{suffix}": bias if has_bias else None}
         params[f"n{suffix}"], written[f"out{suffix}"] = n, ((rows, n), np.float32)
         values, bound = (scale * part for part in product(kernel, name, x, matrix))
@@ -147,23 +183,29 @@ def test_matrices_side_by_side(runner: MetalRunner, kernel: str, name: str, case
         if has_bias:
             values, bound = values + bias, bound + 2 * EPSILON * np.abs(bias)
         expected[f"out{suffix}"] = values, bound
-    found = runner.run(f"{kernel}_{name.lower()}", operands, params, rows, written)
+    found = run(runner, kernel, name, operands, params, rows, written)
     for out, (values, bound) in expected.items():
         assert (np.abs(found[out] - values) <= bound).all(), out
 
 
-@pytest.mark.parametrize("activation", ["silu", "gelu_tanh", "relu2"])
+def with_kernels(*activations: str) -> list[tuple[str, str]]:
+    """(kernel, activation): only one for what is split, which leaves activations to the same code."""
+    pairs = [(kernel, activation) for kernel in KERNELS[:3] for activation in activations]
+    return [*pairs, ("split_matmul", activations[0])]
+
+
+@pytest.mark.parametrize(("kernel", "activation"), with_kernels("silu", "gelu_tanh", "relu2"))
 @pytest.mark.parametrize(("name", "k", "bias"), [("BF16", 100, False), ("Q8_0", 96, True), ("Q6_K", 256, False)])
-@pytest.mark.parametrize("kernel", KERNELS)
 def test_gated(runner: MetalRunner, kernel: str, name: str, k: int, bias: bool, activation: str) -> None:
     n, rows, rng = 67, ROWS[kernel], np.random.default_rng(k)
+    k += 1024 if kernel == "split_matmul" else 0
     gate, up = make_matrix(name, n, k, rng), make_matrix(name, n, k, rng)
     # So that the activation sees values of about 1.
     x = (rng.standard_normal((rows, k)) / np.linalg.norm(gate.values, axis=1).mean()).astype(np.float32)
     biases = {key: rng.standard_normal(n, np.float32) if bias else None for key in ("bias", "bias_b")}
     operands = {"x": x, "weight": gate.data, "weight_b": up.data, **biases}
     params = {**PLAIN, "k": k, "n": n, "n_b": n, "gated": 1, "activation": ACTIVATIONS.index(activation)}
-    out = runner.run(f"{kernel}_{name.lower()}", operands, params, rows, (rows, n))
+    out = run(runner, kernel, name, operands, params, rows, (rows, n))
 
     (g, g_error), (u, u_error) = (product(kernel, name, x, matrix) for matrix in (gate, up))
     if bias:
@@ -176,10 +218,9 @@ def test_gated(runner: MetalRunner, kernel: str, name: str, k: int, bias: bool, 
     assert (np.abs(out - activated * u) <= bound).all()
 
 
-@pytest.mark.parametrize("activation", ["gelu_tanh", "relu2"])
+@pytest.mark.parametrize(("kernel", "activation"), with_kernels("gelu_tanh", "relu2"))
 @pytest.mark.parametrize(("name", "k", "scale", "bias"), [("BF16", 100, 1.0, True), ("Q8_0", 96, -0.3, False)])
 @pytest.mark.parametrize("up_begin", [None, 0, 5])
-@pytest.mark.parametrize("kernel", KERNELS)
 def test_activated(
     runner: MetalRunner,
     kernel: str,
@@ -191,6 +232,7 @@ def test_activated(
     up_begin: int | None,
 ) -> None:
     n, rows, rng = 67, ROWS[kernel], np.random.default_rng(k)
+    k += 1024 if kernel == "split_matmul" else 0
     matrix = make_matrix(name, n, k, rng)
     # So that the activation sees values of about 1.
     x = (rng.standard_normal((rows, k)) / np.linalg.norm(matrix.values, axis=1).mean()).astype(np.float32)
@@ -200,7 +242,7 @@ def test_activated(
     if up is not None:
         params |= {"up_stride": up.shape[1], "up_begin": up_begin}
     operands = {"x": x, "weight": matrix.data, "bias": bias_values, "up": up}
-    out = runner.run(f"{kernel}_{name.lower()}", operands, params, rows, (rows, n))
+    out = run(runner, kernel, name, operands, params, rows, (rows, n))
 
     values, value_error = product(kernel, name, x, matrix)
     values, value_error = scale * values, abs(scale) * value_error + EPSILON * np.abs(scale * values)
@@ -215,7 +257,7 @@ def test_activated(
     assert (np.abs(out - expected) <= bound).all()
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", KERNELS[:3])
 @pytest.mark.parametrize("name", ["F16", "Q4_K"])
 def test_the_result_may_replace_the_residual(runner: MetalRunner, kernel: str, name: str) -> None:
     rng = np.random.default_rng(0)

@@ -102,9 +102,9 @@ class Benchmark:
     def product(self, kernel: str, name: str, rows: int, n: int, k: int) -> tuple[float, int]:
         """Seconds of a matvec or matmul, and bytes of its weights."""
         weight_bytes = n * FORMATS[name].row_bytes(k)
-        operands = [0, "rotated", "", "", 1 << 27, *[""] * 7]  # one matrix of the three that `linears` may take
+        operands = [0, "rotated", "", "", 1 << 27, *[""] * 8]  # one matrix of the three that `linears` may take
         params = {"k": k, "n": n, "n_b": 0, "n_c": 0, "scale": 1.0, "activated": 0, "gated": 0, "activation": 0}
-        params |= {"up_stride": 0, "up_begin": 0}
+        params |= {"up_stride": 0, "up_begin": 0, "split": 0}
         call = (f"{kernel}_{name.lower()}", params, operands, rows)
         return self.seconds([call], weight_bytes), weight_bytes
 

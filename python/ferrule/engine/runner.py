@@ -67,8 +67,8 @@ class Runner:
         """Appends every chunk to its sequence and returns the wanted logits [rows, vocabulary], in order.
 
         At most `max_tokens` tokens in all. `out` receives the logits where given, `times` every launch with its
-        nanoseconds: launches then wait for one another. The bits of a sequence's logits do not depend on what else is
-        in the step, save that latents may be absorbed or expanded.
+        nanoseconds: launches then wait for one another. On a CPU the bits of a sequence's logits do not depend on
+        what else is in the step, save that latents may be absorbed or expanded; on a GPU they may, by how much that is.
 
         Raises FerruleError after `close`, MemoryBudgetError when the cache is full, DeviceError when the GPU fails.
         """

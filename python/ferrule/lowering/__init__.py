@@ -31,6 +31,7 @@ def lower(
     has no kernel, unless `allow_missing`: such a plan can be shown, not run.
     """
     logits = logits or target.row_class(1)
+    classes: dict[Dim, RowClass] = {TOKENS: row_class, ROWS: logits}
     if expand is None:
         expand = row_class == "many_rows" and target.backend == "cpu"
     ops = fusions.absorb_selections(graph.ops) if expand else fusions.absorb_latents(graph.ops)
@@ -44,13 +45,13 @@ def lower(
         ops = metal.order_experts(ops) if row_class == "many_rows" else metal.split_attention(ops)
         if fuse and row_class != "many_rows":
             ops = metal.norm_in_merge(ops)
+        ops = metal.split_linears(ops, classes)
     assert graph.output is not None
     output = graph.output
     if sample:
         output = Value((ROWS, 1), "sample", "i32")
         operands: dict[str, Operand] = {"logits": graph.output, "draws": Input("draws", (ROWS, 4), "u32")}
         ops = [*ops, Op("sample", operands, {}, output, "sampling", None)]
-    classes: dict[Dim, RowClass] = {TOKENS: row_class, ROWS: logits}
     launches = [choose(op, target, row_classes=classes, kv_dtype=kv_dtype, allow_missing=allow_missing) for op in ops]
     barriers.assign(launches)
 

@@ -16,7 +16,7 @@ from ..formats import FORMATS
 from ..graph import CacheLayer, Dim, Experts, Op, StateLayer, Value, Weight
 from .fusions import value_of
 from .layout import planes
-from .metal import LIMITS, Params
+from .metal import LIMITS, Params, linears_params
 from .plan import Launch
 from .targets import RowClass, Target
 
@@ -153,25 +153,6 @@ def _linear(op: Op) -> Params:
     return {"k": k, "n": n, "scale": op.attributes.get("scale", 1.0), "planes": planes(value_of(op, "x"))}
 
 
-def _linears(op: Op) -> Params:
-    n, k = _weight(op, "weight").shape
-    n_b, n_c = (_weight(op, name).shape[0] if name in op.operands else 0 for name in ("weight_b", "weight_c"))
-    activation, up = op.attributes.get("activation"), op.operands.get("up")
-    gated = "weight_b" in op.operands and "out_b" not in op.operands
-    return {
-        "k": k,
-        "n": n,
-        "n_b": n_b,
-        "n_c": n_c,
-        "scale": op.attributes.get("scale", 1.0),
-        "activated": int(activation is not None and not gated),
-        "gated": int(gated),
-        "activation": _core.activations()[activation] if activation else 0,
-        "up_stride": up.width if isinstance(up, Value) else 0,
-        "up_begin": op.attributes.get("up_begin", 0),
-    }
-
-
 def _quantize(op: Op) -> Params:
     parts = _out(op).parts
     return {"k": _out(op).width // parts, "parts": parts, "planes": planes(_out(op))}
@@ -213,7 +194,8 @@ TABLE: Mapping[str, Row] = {
     "layer_norm_quantize": Row("layer_norm", "layer_norm_quantize", _rms_norm),
     "quantize": Row("quantize", "quantize", _quantize),
     "linear": Row("matmul", "{mat}_{format}{rounded}", _linear),
-    "linears": Row("linears", "{mat}_{format}", _linears),
+    "linears": Row("linears", "{mat}_{format}", linears_params),
+    "linears_merge": Row("linears_merge", "linears_merge", lambda op: op.attributes),
     "route": Row("route", "route", _route),
     "expert_linear": Row("expert_linear", "{experts}_{format}{rounded}", _expert_linear),
     "expert_order": Row("expert_order", "expert_order", lambda op: op.attributes),

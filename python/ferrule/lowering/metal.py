@@ -1,4 +1,4 @@
-"""What plans for Metal have of their own: fusions, attention in parts, experts in order, limits of its kernels."""
+"""What plans for Metal have of their own: fusions, work in parts, experts in order, limits of its kernels."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 
 from .. import _core
-from ..graph import CacheLayer, Experts, Op, Operand, Value, Weight
+from ..graph import CacheLayer, Dim, Experts, Op, Operand, Value, Weight
 from .fusions import Ops, qkv_prepare, residual_in_linear, scale_in_linear, users_of, value_of
-from .targets import MOST_ROWS
+from .targets import MOST_ROWS, RowClass
 
 MAX_SPLITS = 16  # parts of a context, of whole blocks, that few rows of attention are cut into to occupy the GPU
 _TILE_ROWS = 32  # slots of a tile, see csrc/params/product_tile.h
@@ -131,6 +131,27 @@ def linears(ops: Ops) -> Ops:
     return [replace(op, kind="linears") if op.kind == "linear" else op for op in ops]
 
 
+def linears_params(op: Op) -> Params:
+    """Parameters of `linears` (`csrc/params/linears.h`)."""
+    n, k = _matrix(op).shape
+    n_b, n_c = (w.shape[0] if isinstance(w, Weight) else 0 for w in map(op.operands.get, ("weight_b", "weight_c")))
+    activation, up = op.attributes.get("activation"), op.operands.get("up")
+    gated = "weight_b" in op.operands and "out_b" not in op.operands
+    return {
+        "k": k,
+        "n": n,
+        "n_b": n_b,
+        "n_c": n_c,
+        "scale": op.attributes.get("scale", 1.0),
+        "activated": int(activation is not None and not gated),
+        "gated": int(gated),
+        "activation": _core.activations()[activation] if activation else 0,
+        "up_stride": up.width if isinstance(up, Value) else 0,
+        "up_begin": op.attributes.get("up_begin", 0),
+        "split": int("partials" in op.operands),
+    }
+
+
 def _is_plain(op: Op) -> bool:
     return op.kind == "linear" and "residual" not in op.operands
 
@@ -171,6 +192,30 @@ def _side_by_side(together: Ops, *, with_results: bool) -> dict[str, Operand]:
         if with_results and suffix and op.out is not None:
             operands[f"out{suffix}"] = op.out
     return operands
+
+
+def split_linears(ops: Ops, classes: Mapping[Dim, RowClass]) -> Ops:
+    """linears that may be split leave partial sums to linears_merge, which runs when a result is wanted.
+
+    So products that run side by side still do. `classes` tells how many rows a dimension has.
+    """
+    out: Ops = []
+    merges: Ops = []
+    unmerged: set[Operand | None] = set()
+    for op in ops:
+        if not unmerged.isdisjoint(op.operands.values()):
+            out += merges
+            merges, unmerged = [], set()
+        partials = _partials(op, classes) if op.kind == "linears" else None
+        if op.out is None or partials is None:
+            out.append(op)
+            continue
+        split = replace(op, operands={**op.operands, "out": op.out, "partials": partials}, out=None)
+        out.append(split)
+        operands = {name: o for name, o in split.operands.items() if not name.startswith(("x", "weight"))}
+        merges.append(Op("linears_merge", operands, linears_params(split), op.out, op.stage, op.layer))
+        unmerged |= {op.out, op.operands.get("out_b"), op.operands.get("out_c")}
+    return out + merges
 
 
 def split_attention(ops: Ops) -> Ops:
@@ -237,6 +282,14 @@ def order_experts(ops: Ops) -> Ops:
             orders[routes, experts] = order
         out.append(replace(op, operands={**op.operands, "order": orders[routes, experts]}))
     return out
+
+
+def _partials(op: Op, classes: Mapping[Dim, RowClass]) -> Value | None:
+    """Room for the partial sums of linears, None where they are never split."""
+    rows, params = value_of(op, "x").shape[0], linears_params(op)
+    sizes = [int(params[name]) for name in ("k", "n", "n_b", "n_c", "gated")]
+    floats = _core.linears_partials(*sizes) if classes[rows] == "many_rows" else 0
+    return Value((rows, -(-floats // MOST_ROWS["metal"])), "linears") if floats else None
 
 
 def _splits(op: Op) -> int:

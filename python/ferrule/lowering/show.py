@@ -168,11 +168,16 @@ def _entry(plan: Plan, launch: Launch, rows: int) -> Entry:
 
 
 def launch_bytes(plan: Plan, launch: Launch, rows: int, *, only: Operand | None = None) -> int:
-    """Bytes that a launch over so many rows moves, without the cache's history; of one operand where named."""
+    """Bytes that a launch over so many rows moves, without the cache's history; of one operand where named.
+
+    What a product moves only where it is split is left out: that is little, and stays in a GPU's caches.
+    """
+    if launch.op == "linears_merge":
+        return 0
     return sum(
         _bytes(launch, operand, rows, plan.kv_dtype)
-        for operand in launch.operands.values()
-        if only is None or operand is only
+        for name, operand in launch.operands.items()
+        if (only is None or operand is only) and (launch.op, name) != ("linears", "partials")
     )
 
 
