@@ -16,6 +16,9 @@ from .runner import Runner
 from .step_inputs import Chunk
 
 
+_BF16_RATE = 2  # of processors that multiply bfloat16, to float32
+
+
 @dataclass(frozen=True)
 class Work:
     """What a launch reads and writes, in bytes, and its multiplications and additions of int8 and of float32."""
@@ -138,8 +141,7 @@ def _work(plan: Plan, launch: Launch, tokens: int, rows: int, begin: int, sequen
         planes = params.get("planes", 0)
         if planes:
             return Work(moved, products * planes, 0)
-        # Processors that multiply bfloat16 do it at twice the rate of float32.
-        return Work(moved, 0, products / 2 if launch.kernel.endswith("_rounded") else products)
+        return Work(moved, 0, products / (_BF16_RATE if launch.kernel.endswith("_rounded") else 1))
     cache = launch.operands.get("cache")
     if launch.op in ("attention", "attention_split") and isinstance(cache, CacheLayer):
         length = tokens // sequences
@@ -147,5 +149,6 @@ def _work(plan: Plan, launch: Launch, tokens: int, rows: int, begin: int, sequen
         seen = min(begin + (length + 1) / 2, within)  # on average
         width = cache.head_dim + cache.v_head_dim * (2 if cache.kind == "latent" else 1)
         history = sequences * (within - min(within, length)) * launch_bytes(plan, launch, 1, only=cache)
-        return Work(moved + history, 0, 2.0 * count * seen * params["heads"] * width)
+        products = 2.0 * count * seen * params["heads"] * width
+        return Work(moved + history, 0, products / (_BF16_RATE if plan.kv_dtype == "bf16" else 1))
     return Work(moved)
