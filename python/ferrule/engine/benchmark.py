@@ -15,7 +15,6 @@ from .kv_cache import Sequence
 from .runner import Runner
 from .step_inputs import Chunk
 
-
 _BF16_RATE = 2  # of processors that multiply bfloat16, to float32
 
 
