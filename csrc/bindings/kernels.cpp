@@ -158,9 +158,10 @@ void init_kernels(nb::module_& m) {
             return linears::partials_size(params);
         },
         "k"_a, "n"_a, "n_b"_a, "n_c"_a, "gated"_a,
-        "Floats of partial sums that a Metal product of many rows may need (csrc/params/linears.h), 0 where it is "
-        "never "
+        "Floats of partial sums that a Metal product of many rows may need (csrc/params/linears.h); 0: it is never "
         "split.");
+    m.def("expert_order_words", &expert_order::words, "experts"_a, "slots"_a, "rows"_a,
+          "Words of the order of so many rows' slots by expert (csrc/params/expert_order.h).");
     m.def("metal_kernels", &metal_kernel_ops, "Name of every Metal kernel -> its op.");
     m.def("run_kernel", &run_kernel, "target"_a, "kernel"_a,
           nb::sig("def run_kernel(target: str, kernel: str, operands: list[numpy.typing.NDArray[typing.Any] | "

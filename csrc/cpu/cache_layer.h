@@ -1,5 +1,5 @@
 // One layer's KV cache (kv_cache.h) in f32 or f16 as the CPU kernels address, read and write it; quantized_cache.h has
-// the same for q8_0.
+// the same for q8_0, rounded_cache.h for bf16.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +11,14 @@
 namespace ferrule::cpu::FERRULE_ISA {
 
 using f16 = uint16_t;
+
+// Of a slot, which must not be negative.
+inline uint32_t block_of(int32_t slot) {
+    return static_cast<uint32_t>(slot) / kCacheBlock;
+}
+inline uint32_t position_of(int32_t slot) {
+    return static_cast<uint32_t>(slot) % kCacheBlock;
+}
 
 inline simd::f32x16 load_f32(const float* p) {
     return simd::load(p);
@@ -72,9 +80,6 @@ struct CacheLayer {
     }
 
   private:
-    static uint32_t block_of(int32_t slot) { return static_cast<uint32_t>(slot) / kCacheBlock; }
-    static uint32_t position_of(int32_t slot) { return static_cast<uint32_t>(slot) % kCacheBlock; }
-
     static void widen(const T* from, uint32_t width, float* out) {
         for (uint32_t i = 0; i < width * kCacheBlock; i += 16) simd::store(out + i, load_f32(from + i));
     }

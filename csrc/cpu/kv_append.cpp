@@ -35,7 +35,6 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
 constexpr Kernel kKernels[] = {{"kv_append_f32", &kv_append::signature, items, nullptr, run<float>},
                                {"kv_append_f16", &kv_append::signature, items, nullptr, run<f16>},
                                {"kv_append_q8_0", &kv_append::signature, items, nullptr, run<int8_t>},
-
                                {"kv_append_bf16", &kv_append::signature, items, nullptr, run<Pair>}};
 
 }  // namespace

@@ -89,13 +89,13 @@ struct CacheLayer<int8_t> {
     }
 
     void append_key(int32_t slot, uint32_t kv_head, const float* key) const {
-        const uint32_t block = static_cast<uint32_t>(slot) / kCacheBlock, p = static_cast<uint32_t>(slot) % kCacheBlock;
-        const Vectors to = keys(block, kv_head);
+        const Vectors to = keys(block_of(slot), kv_head);
+        const uint32_t p = position_of(slot);
         append(key, head_dim, to.codes + p, kCacheBlock, to.scales + p);
     }
     void append_value(int32_t slot, uint32_t kv_head, const float* value) const {
-        const uint32_t block = static_cast<uint32_t>(slot) / kCacheBlock, p = static_cast<uint32_t>(slot) % kCacheBlock;
-        const Vectors to = values(block, kv_head);
+        const Vectors to = values(block_of(slot), kv_head);
+        const uint32_t p = position_of(slot);
         append(value, v_head_dim, to.codes + size_t{p} * v_head_dim, 1, to.scales + p);
     }
 

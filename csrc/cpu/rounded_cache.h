@@ -23,7 +23,7 @@ struct CacheLayer<Pair> {
 
     // Stores one position's key; `slot` must not be negative.
     void append_key(int32_t slot, uint32_t kv_head, const float* key) const {
-        Pair* column = keys(static_cast<uint32_t>(slot) / kCacheBlock, kv_head) + slot % kCacheBlock;
+        Pair* column = keys(block_of(slot), kv_head) + position_of(slot);
         for_each_32(key, head_dim, [&](uint32_t begin, uint32_t n, simd::i32x16 rounded) {
             Pair pairs[16];
             simd::store(pairs, rounded);
@@ -31,9 +31,8 @@ struct CacheLayer<Pair> {
         });
     }
     void append_value(int32_t slot, uint32_t kv_head, const float* value) const {
-        const uint32_t position = static_cast<uint32_t>(slot) % kCacheBlock;
-        Pair* row = values(static_cast<uint32_t>(slot) / kCacheBlock, kv_head) +
-                    position / 2 * (rounded_vector_bytes(v_head_dim) / 2);
+        const uint32_t position = position_of(slot);
+        Pair* row = values(block_of(slot), kv_head) + position / 2 * (rounded_vector_bytes(v_head_dim) / 2);
         uint16_t* half = reinterpret_cast<uint16_t*>(row) + position % 2;
         for_each_32(value, v_head_dim, [&](uint32_t begin, uint32_t n, simd::i32x16 rounded) {
             uint16_t values[32];

@@ -33,6 +33,11 @@ constexpr uint32_t first_tile(uint32_t experts, uint32_t slots) {
 }
 
 #ifndef __METAL_VERSION__
+// u32 values of out that suffice for `rows` rows.
+constexpr uint32_t words(uint32_t experts, uint32_t slots, uint32_t rows) {
+    return rows * slots + first_tile(experts, rows * slots) * sizeof(ExpertTile) / sizeof(uint32_t);
+}
+
 inline constexpr ParamField fields[] = {{"experts", FieldType::u32, offsetof(ExpertOrder, experts)},
                                         {"slots", FieldType::u32, offsetof(ExpertOrder, slots)}};
 inline constexpr OperandInfo operands[] = {{"routes", Access::read, true}, {"out", Access::write}};

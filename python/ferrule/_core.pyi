@@ -55,7 +55,12 @@ def kernels(target: str) -> dict[str, str]:
 
 def linears_partials(k: int, n: int, n_b: int, n_c: int, gated: int) -> int:
     """
-    Floats of partial sums that a Metal product of many rows may need (csrc/params/linears.h), 0 where it is never split.
+    Floats of partial sums that a Metal product of many rows may need (csrc/params/linears.h); 0: it is never split.
+    """
+
+def expert_order_words(experts: int, slots: int, rows: int) -> int:
+    """
+    Words of the order of so many rows' slots by expert (csrc/params/expert_order.h).
     """
 
 def metal_kernels() -> dict[str, str]:

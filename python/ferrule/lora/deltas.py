@@ -17,7 +17,6 @@ from .base import stored_rows
 from .matrices import (
     F32,
     Matrix,
-    decoded,
     embeddings,
     made,
     matrices,
@@ -42,7 +41,7 @@ class _Factors:
         """What the rows of W + B A, of which `weight` are those of W, are scaled by."""
         if self.magnitude is None:
             return None
-        norms: F32 = np.linalg.norm(weight + self.b[rows] @ decoded(self.a), axis=1).astype(np.float32)
+        norms: F32 = np.linalg.norm(weight + self.b[rows] @ values(self.a), axis=1).astype(np.float32)
         columns: F32 = self.magnitude[rows] / norms
         return columns
 
@@ -78,7 +77,7 @@ class Deltas:
                     hint=f"Give the model that the adapter was trained on, not {checkpoint.path}",
                 )
             rows = stored_rows(module, n_out, checkpoint, adapter)
-            magnitude = None if delta.magnitude is None else decoded(delta.magnitude)
+            magnitude = None if delta.magnitude is None else values(delta.magnitude)
             if magnitude is not None and magnitude.shape != (n_out,):
                 raise AdapterError(
                     "the magnitudes are not as many as the matrix has rows",
@@ -87,7 +86,7 @@ class Deltas:
                     expected=str(n_out),
                     found=str(list(magnitude.shape)),
                 )
-            b = np.float32(delta.scale) * decoded(delta.b)[rows]
+            b = np.float32(delta.scale) * values(delta.b)[rows]
             self._factors[module] = _Factors(delta.a, b, None if magnitude is None else magnitude[rows])
 
     def of(self, op: Op) -> tuple[Matrix, Matrix] | None:
@@ -106,7 +105,7 @@ class Deltas:
                 found=str(len(found)),
             )
         if stored not in self._a and op.kind == "embedding":
-            self._a[stored] = made(stored[0].name, decoded(stored[0]).T)
+            self._a[stored] = made(stored[0].name, values(stored[0]).T)
         elif stored not in self._a:
             self._a[stored] = matrix_of(op, [Weight(a.name, a.shape, a.format, a.data) for a in stored])
         rows = [factors.b[rows_of(weight)] for factors, (_, weight) in zip(found, of_op, strict=True)]
@@ -139,6 +138,6 @@ class Deltas:
         # Of each head, rows of keys, then of values.
         whole = np.concatenate([of_keys.swapaxes(1, 2), of_values], axis=1).reshape(-1, rank)
         columns = factors.columns(whole, slice(None))
-        whole = (whole + factors.b @ decoded(factors.a)) * (1 if columns is None else columns[:, None])
+        whole = (whole + factors.b @ values(factors.a)) * (1 if columns is None else columns[:, None])
         by_head = whole.reshape(heads, -1, rank)
         return {"k_up": table_of(k_up, by_head[:, :-v_dim].swapaxes(1, 2)), "v_up": table_of(v_up, by_head[:, -v_dim:])}

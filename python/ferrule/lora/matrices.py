@@ -96,11 +96,6 @@ def made(name: str, array: F32) -> Weight:
     return Weight(name, data.shape, "F32", data.reshape(-1).view(np.uint8))
 
 
-def values(weight: Weight) -> F32:
-    """A weight's values."""
-    return FORMATS[weight.format].decode(weight.data, weight.shape).astype(np.float32)
-
-
-def decoded(stored: StoredTensor) -> F32:
-    """A tensor's values."""
+def values(stored: Weight | StoredTensor) -> F32:
+    """The values of a matrix or vector."""
     return FORMATS[stored.format].decode(stored.data, stored.shape).astype(np.float32)

@@ -16,8 +16,9 @@ from ..formats import FORMATS
 from ..graph import CacheLayer, Dim, Experts, Op, StateLayer, Value, Weight
 from .fusions import value_of
 from .layout import planes
-from .metal import LIMITS, Params, linears_params
-from .plan import Launch
+from .metal import linears_params
+from .metal_limits import LIMITS
+from .plan import Launch, Params
 from .targets import RowClass, Target
 
 PAIRINGS = {"half": 0, "adjacent": 1}

@@ -1,4 +1,4 @@
-"""What plans for Metal have of their own: fusions, work in parts, experts in order, limits of its kernels."""
+"""What plans for Metal have of their own: fusions, work in parts, experts in order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from functools import partial
 from .. import _core
 from ..graph import CacheLayer, Dim, Experts, Op, Operand, Value, Weight
 from .fusions import Ops, qkv_prepare, residual_in_linear, scale_in_linear, users_of, value_of
+from .plan import Params
 from .targets import MOST_ROWS, RowClass
 
 MAX_SPLITS = 16  # parts of a context, of whole blocks, that few rows of attention are cut into to occupy the GPU
-_TILE_ROWS = 32  # slots of a tile, see csrc/params/product_tile.h
-
-Params = Mapping[str, int | float]
 _MATRICES = ("", "_b", "_c")  # suffixes of the operands of `linears`
 
 
@@ -273,10 +271,9 @@ def order_experts(ops: Ops) -> Ops:
         assert isinstance(weight, Experts)
         experts = len(weight.matrices)
         if (routes, experts) not in orders:
-            # Words for the largest step: a slot's number, and three for a tile.
-            rows = MOST_ROWS["metal"]
-            words = rows * slots + 3 * (rows * slots // _TILE_ROWS + experts)
-            order = Value((value_of(op, "x").shape[0], -(-words // rows)), "expert_order")
+            most = MOST_ROWS["metal"]
+            words = _core.expert_order_words(experts, slots, most)
+            order = Value((value_of(op, "x").shape[0], -(-words // most)), "expert_order")
             operands = {} if routes is None else {"routes": routes}
             out.append(Op("expert_order", operands, {"experts": experts, "slots": slots}, order, op.stage, op.layer))
             orders[routes, experts] = order
@@ -299,53 +296,3 @@ def _splits(op: Op) -> int:
         return min(MAX_SPLITS, -(-selected.width // _core.CACHE_BLOCK))
     in_sight = max(op.attributes.get("window", 0), op.attributes.get("chunk", 0))
     return min(MAX_SPLITS, in_sight // _core.CACHE_BLOCK + 2) if in_sight else MAX_SPLITS
-
-
-def _attention(params: Params) -> str | None:
-    if params["latent"]:
-        return _absorbed_attention(params)
-    if params["top"]:
-        return "latents where positions are selected"
-    return "values of at most 576" if params["v_head_dim"] > 576 else None
-
-
-def _absorbed_attention(params: Params) -> str | None:
-    is_large = params["v_head_dim"] > 512 or params["head_dim"] > 256
-    return "latents of at most 512 values, rotated keys of at most 256" if is_large else None
-
-
-def _attention_split(params: Params) -> str | None:
-    if params["latent"]:
-        return _absorbed_attention(params)
-    if params["top"]:
-        return "latents where positions are selected"
-    if params["v_head_dim"] % 2 or params["v_head_dim"] > 1024:
-        return "values of an even size, at most 1024"
-    return None
-
-
-def _causal_conv1d(params: Params) -> str | None:
-    return "a kernel of at most 17 tokens" if params["taps"] > 17 else None
-
-
-def _ssm_scan(params: Params) -> str | None:
-    return "at most 256 values in a row of the state" if params["n"] > 256 else None
-
-
-def _gated_delta_rule(params: Params) -> str | None:
-    return "keys of at most 256 values" if params["k_dim"] > 256 else None
-
-
-def _select_positions(params: Params) -> str | None:
-    return "at most 3000 positions to select" if params["top"] > 3000 else None
-
-
-# Op -> what its kernels need that the parameters lack, None where nothing is wrong.
-LIMITS: Mapping[str, Callable[[Params], str | None]] = {
-    "attention": _attention,
-    "attention_split": _attention_split,
-    "causal_conv1d": _causal_conv1d,
-    "gated_delta_rule": _gated_delta_rule,
-    "select_positions": _select_positions,
-    "ssm_scan": _ssm_scan,
-}

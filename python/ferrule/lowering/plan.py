@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from ..graph import Dim, Experts, Graph, Input, Operand, Value, Weight
 from .targets import RowClass, Target
 
+Params = Mapping[str, int | float]
+
 
 @dataclass(eq=False)
 class Launch:
@@ -16,7 +18,7 @@ class Launch:
     kernel: str
     op: str
     operands: Mapping[str, Operand]
-    params: Mapping[str, int | float]
+    params: Params
     rows: Dim
     stage: str
     layer: int | None
