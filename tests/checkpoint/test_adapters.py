@@ -51,6 +51,19 @@ def zeros(*shape: int) -> tuple[str, np.ndarray]:
         ({"init_lora_weights": "pissa_niter_4"}, "changes the base model's weights; found 'pissa_niter_4'. Save it"),
         ({"r": 0}, "rank or alpha of model.layers.0.mlp.down_proj; expected a positive number; found 0"),
         ({"lora_alpha": None}, "rank or alpha of model.layers.0.mlp.down_proj; expected a positive number; found None"),
+        (
+            {"lora_alpha": float("nan")},
+            "rank or alpha of model.layers.0.mlp.down_proj; expected a positive number; found",
+        ),
+        (
+            {"lora_alpha": 1e39},
+            "rank or alpha of model.layers.0.mlp.down_proj; expected a positive number; found 1e+39",
+        ),
+        ({"r": 10**400}, "rank or alpha of model.layers.0.mlp.down_proj; expected a positive number; found 1000"),
+        ({"alpha_pattern": {"(": 8}}, "alpha_pattern: missing ), unterminated subpattern at position 7; expected reg"),
+        ({"rank_pattern": ["v_proj"]}, "rank_pattern; expected an object; found ['v_proj']"),
+        ({"use_rslora": "false"}, "use_rslora; expected true or false; found 'false'"),
+        ({"target_parameters": "down_proj"}, "target_parameters; expected a list; found 'down_proj'"),
         ({"rank_pattern": {"v_proj": 8}}, "the rank is not that of adapter_config.json (tensor"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
@@ -72,10 +85,20 @@ def test_configs_that_are_refused(adapter: Path, changes: dict[str, Any], messag
             "shapes do not fit each other (tensor {}.lora_B.weight); expected [n_out, rank] and [rank, n_in]; "
             "found [64, 5] and [4, 64]",
         ),
+        ({f"{Q}.lora_B.weight": zeros()}, "the factors' shapes do not fit each other (tensor {}.lora_B.weight)"),
+        ({f"{Q}.lora_B.weight": zeros(4)}, "the factors' shapes do not fit each other (tensor {}.lora_B.weight)"),
+        (
+            {f"{Q}.lora_A.weight": zeros(0, 64), f"{Q}.lora_B.weight": zeros(64, 0)},
+            "the factors' shapes do not fit each other (tensor {}.lora_B.weight)",
+        ),
+        (
+            {f"{Q}.lora_embedding_B": zeros(64, 4)},
+            "another tensor stands for the same part of the model (tensor {}.lora_embedding_B)",
+        ),
         ({f"{Q}.lora_E": zeros(4)}, "the tensor is no factor of a matrix's delta (tensor {}.lora_E)"),
         ({f"{Q}x.lora_magnitude_vector": zeros(64)}, "no factors belong to it (tensor {}x.lora_magnitude_vector)"),
     ],
-    ids=["missing", "shapes", "unknown", "magnitude"],
+    ids=["missing", "shapes", "scalar", "vector", "empty", "twice", "unknown", "magnitude"],
 )
 def test_tensors_that_are_refused(adapter: Path, changes: dict[str, Any], message: str) -> None:
     change_tensors(adapter, **changes)
@@ -83,6 +106,32 @@ def test_tensors_that_are_refused(adapter: Path, changes: dict[str, Any], messag
         open_adapter(adapter)
     assert message.format(Q) in str(error.value)
     assert str(adapter / "adapter_model.safetensors") in str(error.value)
+
+
+EXPERTS = f"{LAYER}.mlp.experts"
+
+
+@pytest.mark.parametrize(
+    ("rows", "magnitude", "message"),
+    [
+        (64, zeros(64), "magnitudes of experts are not supported (tensor {}.lora_magnitude_vector)"),
+        (
+            63,
+            None,
+            "the rows of gate and up are not as many (tensor {}.lora_B.weight); expected an even number; found 63",
+        ),
+    ],
+    ids=["magnitude", "odd"],
+)
+def test_factors_of_fused_experts_that_are_refused(
+    adapter: Path, rows: int, magnitude: tuple[str, np.ndarray] | None, message: str
+) -> None:
+    a, b = zeros(8, 64), zeros(rows, 8)
+    names = [f"{EXPERTS}.lora_{part}" for part in ("A.weight", "B.weight", "magnitude_vector")]
+    change_tensors(adapter, **dict(zip(names, (a, b, magnitude), strict=True)))
+    with pytest.raises(AdapterError) as error:
+        open_adapter(adapter)
+    assert message.format(EXPERTS) in str(error.value)
 
 
 def test_missing_files_are_named(tmp_path: Path, adapter: Path) -> None:
@@ -141,6 +190,17 @@ def test_replaced_tensors_are_checked(tiny_model: TinyModel, tmp_path: Path, ada
     assert "an embedding to which the head is tied (tensor model.embed" in refusal(tiny_model("llama3_2_tied"), adapter)
     change_tensors(adapter, **{f"{LAYER}.self_attn.o_proj.modules_to_save.weight": zeros(64, 64)})
     assert "that GGUF files may hold in another form (tensor" in refusal(tmp_path / "base.gguf", adapter)
+
+
+def test_a_matrix_under_two_names_is_refused(tiny_model: TinyModel, adapter: Path) -> None:
+    again = Q.replace("model.layers", "model.language_model.layers")
+    change_tensors(adapter, **{f"{again}.lora_A.weight": zeros(4, 64), f"{again}.lora_B.weight": zeros(64, 4)})
+    assert f"another tensor stands for model.layers.0.self_attn.q_proj, too (tensor {again}.lora_B" in refusal(
+        tiny_model("llama3"), adapter
+    )
+    norm = {f"base_model.model.model.{part}norm.weight": zeros(64) for part in ("", "language_model.")}
+    change_tensors(adapter, **norm)
+    assert "another tensor stands for model.norm.weight, too" in refusal(tiny_model("llama3"), adapter)
 
 
 def test_magnitudes_are_as_many_as_rows(tiny_model: TinyModel, adapter: Path) -> None:

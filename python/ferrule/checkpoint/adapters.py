@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from . import gguf_names
 from .base import StoredTensor
 from .gguf import read_gguf
 from .safetensors import read_json, read_safetensors
+
+V = TypeVar("V")
 
 _CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PEFT_NAME = re.compile(r"base_model\.model\.(.+)\.lora_(?:([AB])\.weight|embedding_([AB]))")
@@ -36,6 +38,14 @@ _KNOWN = set(
     megatron_core peft_version qalora_group_size revision runtime_config target_modules target_parameters task_type
     """.split()
 )
+# Of those whose type matters here, the type and its name in JSON.
+_TYPES = {
+    "use_rslora": (bool, "true or false"),
+    "rank_pattern": (dict, "an object"),
+    "alpha_pattern": (dict, "an object"),
+    "target_parameters": (list, "a list"),
+}
+_LARGEST = float(np.finfo(np.float32).max)
 # First words of `init_lora_weights` that take the factors out of the base's matrices.
 _CHANGES_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
 
@@ -106,13 +116,13 @@ def _open_peft(directory: Path) -> Adapter:
     config = read_json(config_path)
     _refuse_other_maths(config, config_path)
     deltas: dict[str, LowRank] = {}
-    factors, magnitudes, whole = _sorted(read_safetensors(path))
+    factors, magnitudes, whole = _sorted(read_safetensors(path), path)
     for module, (a, b) in _pairs(factors, _PEFT_NAME, path).items():
         fused = _fused_experts(module, config.get("target_parameters") or [])
         name = fused or module
-        rank = _of_module(config.get("rank_pattern"), name, config.get("r"), config_path)
-        alpha = _of_module(config.get("alpha_pattern"), name, config.get("lora_alpha"), config_path)
-        if a.shape[0] != rank and (fused is None or a.shape[0] % rank):
+        rank = _of_module(config, "rank_pattern", "r", name, config_path)
+        alpha = _of_module(config, "alpha_pattern", "lora_alpha", name, config_path)
+        if a.shape[0] != rank and (fused is None or rank % 1 or a.shape[0] % rank):
             raise AdapterError(
                 f"the rank is not that of {_CONFIG}",
                 path=path,
@@ -122,23 +132,33 @@ def _open_peft(directory: Path) -> Adapter:
             )
         scale = alpha / (rank**0.5 if config.get("use_rslora") else rank)
         delta = LowRank(a, b, scale, magnitudes.pop(module, None))
-        deltas |= {name: delta} if fused is None else _unstacked(fused, delta, int(rank))
+        for matrix, part in ({name: delta} if fused is None else _unstacked(fused, delta, int(rank), path)).items():
+            _add(deltas, matrix, part, part.b, path)
     if magnitudes:
         raise AdapterError("no factors belong to it", path=path, tensor=next(iter(magnitudes.values())).name)
     return Adapter(path, None, deltas, whole)
 
 
-def _sorted(tensors: Mapping[str, StoredTensor]) -> tuple[dict[str, StoredTensor], ...]:
+def _sorted(tensors: Mapping[str, StoredTensor], path: Path) -> tuple[dict[str, StoredTensor], ...]:
     """Factors by their own names, magnitudes by their matrices', tensors that replace the model's by theirs."""
-    factors, magnitudes, whole = {}, {}, {}
+    factors: dict[str, StoredTensor] = {}
+    magnitudes: dict[str, StoredTensor] = {}
+    whole: dict[str, StoredTensor] = {}
     for name, tensor in tensors.items():
         if match := _MAGNITUDE.fullmatch(name):
-            magnitudes[match[1]] = tensor
+            _add(magnitudes, match[1], tensor, tensor, path)
         elif ".lora_" not in name and (match := _WHOLE.fullmatch(name)):
-            whole[match[1] + match[2]] = tensor
+            _add(whole, match[1] + match[2], tensor, tensor, path)
         else:
             factors[name] = tensor
     return factors, magnitudes, whole
+
+
+def _add(found: dict[str, V], name: str, value: V, tensor: StoredTensor, path: Path) -> None:
+    """Adds what `tensor` says of a matrix. Raises where another tensor has said so before."""
+    if name in found:
+        raise AdapterError("another tensor stands for the same part of the model", path=path, tensor=tensor.name)
+    found[name] = value
 
 
 def _fused_experts(module: str, parameters: list[str]) -> str | None:
@@ -150,14 +170,26 @@ def _fused_experts(module: str, parameters: list[str]) -> str | None:
         return f"{module.removesuffix('.base_layer')}.gate_up_proj"
     if not module.endswith(".experts"):
         return None
-    is_down = any(parameter.endswith("down_proj") for parameter in parameters)
+    is_down = any(str(parameter).endswith("down_proj") for parameter in parameters)
     return f"{module}.{'down_proj' if is_down else 'gate_up_proj'}"
 
 
-def _unstacked(name: str, delta: LowRank, rank: int) -> dict[str, LowRank]:
+def _unstacked(name: str, delta: LowRank, rank: int, path: Path) -> dict[str, LowRank]:
     """The factors of each expert's matrices, of a: [experts * rank, n_in] and b: [n_out, rank * experts]."""
     experts, _, part = name.rpartition(".")
     count = delta.a.shape[0] // rank
+    if delta.magnitude is not None:
+        raise AdapterError(
+            "magnitudes of experts are not supported", path=path, tensor=delta.magnitude.name, hint=MERGE
+        )
+    if part == "gate_up_proj" and delta.b.shape[0] % 2:
+        raise AdapterError(
+            "the rows of gate and up are not as many",
+            path=path,
+            tensor=delta.b.name,
+            expected="an even number",
+            found=str(delta.b.shape[0]),
+        )
     a = delta.a.data.reshape(count, -1)
     b = FORMATS[delta.b.format].decode(delta.b.data, delta.b.shape).reshape(-1, rank, count)
     halves = ("gate_proj", "up_proj") if part == "gate_up_proj" else (part,)
@@ -178,6 +210,9 @@ def _refuse_other_maths(config: Mapping[str, Any], path: Path) -> None:
     for key, value in config.items():
         if key not in _KNOWN and value not in (None, False, "none", [], {}):
             raise AdapterError(f"{key} is not supported", path=path, found=repr(value)[:60], hint=MERGE)
+    for key, (kind, expected) in _TYPES.items():
+        if not isinstance(config.get(key), kind | None):
+            raise AdapterError(key, path=path, expected=expected, found=repr(config[key])[:60])
     start = config.get("init_lora_weights")
     if isinstance(start, str) and start.lower().startswith(_CHANGES_BASE):
         raise AdapterError(
@@ -188,12 +223,22 @@ def _refuse_other_maths(config: Mapping[str, Any], path: Path) -> None:
         )
 
 
-def _of_module(patterns: Any, module: str, otherwise: Any, path: Path) -> float:
+def _of_module(config: Mapping[str, Any], patterns: str, otherwise: str, module: str, path: Path) -> float:
     """The value of the first pattern that fits the end of the module's name, or the one for all others."""
-    patterns = patterns if isinstance(patterns, dict) else {}
-    value = next((v for pattern, v in patterns.items() if re.match(rf"(.*\.)?({pattern})$", module)), otherwise)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-        raise AdapterError(f"rank or alpha of {module}", path=path, expected="a positive number", found=repr(value))
+    value = config.get(otherwise)
+    for pattern, special in (config.get(patterns) or {}).items():
+        try:
+            fits = re.match(rf"(.*\.)?({pattern})$", module)
+        except re.error as error:
+            raise AdapterError(
+                f"{patterns}: {error}", path=path, expected="regular expressions", found=pattern
+            ) from None
+        if fits:
+            value = special
+            break
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _LARGEST:
+        found = repr(value)[:60]
+        raise AdapterError(f"rank or alpha of {module}", path=path, expected="a positive number", found=found)
     return value
 
 
@@ -211,23 +256,23 @@ def _open_gguf(path: Path) -> Adapter:
     if file.metadata.get("adapter.alora.invocation_tokens"):
         raise AdapterError("adapters that begin at given tokens (aLoRA) are not supported", path=path)
     architecture, alpha = file.metadata.get("general.architecture"), file.metadata.get("adapter.lora.alpha")
-    if not isinstance(architecture, str) or not isinstance(alpha, float) or alpha < 0:
+    if not isinstance(architecture, str) or not isinstance(alpha, float) or not 0 <= alpha <= _LARGEST:
         raise AdapterError(
             "metadata keys general.architecture, adapter.lora.alpha",
             path=path,
             expected="a string and a number from 0 up",
             found=f"{architecture!r}, {alpha!r}",
         )
-    deltas = {}
+    deltas: dict[str, LowRank] = {}
     for name, (a, b) in _pairs(file.tensors, _GGUF_NAME, path, stacks=True).items():
         module = gguf_names.hf_tensor_name(architecture, f"{name}.weight").removesuffix(".weight")
         scale = alpha / b.shape[-1] if alpha else 1.0
         if len(a.shape) == 2:
-            deltas[module] = LowRank(a, b, scale)
+            _add(deltas, module, LowRank(a, b, scale), b, path)
             continue
         experts, _, part = module.rpartition(".")
         for expert, (a_e, b_e) in enumerate(zip(_slices(a), _slices(b), strict=True)):
-            deltas[f"{experts}.{expert}.{part}"] = LowRank(a_e, b_e, scale)
+            _add(deltas, f"{experts}.{expert}.{part}", LowRank(a_e, b_e, scale), b, path)
     return Adapter(path, architecture, deltas)
 
 
@@ -246,7 +291,7 @@ def _pairs(
         match = pattern.fullmatch(name)
         if match is None:
             raise AdapterError("the tensor is no factor of a matrix's delta", path=path, tensor=name, hint=MERGE)
-        factors.setdefault(match[1], {})[match[match.lastindex or 0].lower()] = tensor
+        _add(factors.setdefault(match[1], {}), match[match.lastindex or 0].lower(), tensor, tensor, path)
     if not factors:
         raise AdapterError("the adapter holds no tensors", path=path)
     pairs = {}
@@ -256,9 +301,10 @@ def _pairs(
             there = next(iter(found.values()))
             raise AdapterError("its other factor is missing", path=path, tensor=there.name, hint="Download it again")
         if (
-            len(a.shape) != 2 + (stacks and len(b.shape) == 3)
+            not len(a.shape) == len(b.shape) in ((2, 3) if stacks else (2,))
             or a.shape[:-2] != b.shape[:-2]
             or b.shape[-1] != a.shape[-2]
+            or 0 in a.shape + b.shape
         ):
             raise AdapterError(
                 "the factors' shapes do not fit each other",

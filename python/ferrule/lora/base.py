@@ -91,5 +91,7 @@ def with_tensors(checkpoint: Checkpoint, adapter: Adapter) -> Checkpoint:
                 tensor=tensor.name,
                 hint="Give the model as a Hugging Face directory",
             )
+        if stored in replaced:
+            raise AdapterError(f"another tensor stands for {stored}, too", path=adapter.path, tensor=tensor.name)
         replaced[stored] = replace(tensor, name=stored)
     return replace(checkpoint, tensors={**checkpoint.tensors, **replaced})

@@ -66,6 +66,8 @@ class Deltas:
                     expected=f"one such as {' or '.join(near)}" if near else None,
                     hint=f"Give the model that the adapter was trained on, not {checkpoint.path}",
                 )
+            if module in self._factors:
+                raise AdapterError(f"another tensor stands for {module}, too", path=adapter.path, tensor=delta.b.name)
             n_out, n_in = shapes[module]
             if (delta.b.shape[0], delta.a.shape[1]) != (n_out, n_in):
                 raise AdapterError(
