@@ -177,6 +177,13 @@ def test_the_cache_is_whole_after_everything(tiny: ferrule.Model) -> None:
     assert free_blocks(tiny) == blocks
 
 
+@pytest.mark.parametrize(("variant", "context"), [("gpt2", 128), ("mpt", 128), ("kimi_linear", 512)])
+def test_contexts_are_those_of_the_config(tiny_model: Callable[..., Path], variant: str, context: int) -> None:
+    with ferrule.load(tiny_model(variant)) as model:
+        assert model.context == context
+        assert np.isfinite(model.logits([1] * context)).all()
+
+
 def test_answers_end_where_the_context_is_full(tiny_model: Callable[..., Path]) -> None:
     with ferrule.load(tiny_model("llama3"), context=50) as model:
         completion = model.generate([1] * 40, ignore_eos=True)
@@ -218,6 +225,15 @@ LOAD_REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "device": ({"device": "tpu"}, errors.OptionError, "device is unknown; expected 'auto' or 'cpu' or 'metal'"),
     "metal": ({"device": "metal"}, errors.DeviceError, "no Metal backend"),
     "kv_dtype": ({"kv_dtype": "q8"}, errors.OptionError, "kv_dtype is unknown"),
+    "type of kv_dtype": ({"kv_dtype": np.zeros(2)}, errors.OptionError, "kv_dtype is unknown"),
+    "activation_bits": ({"activation_bits": 4}, errors.OptionError, "activation_bits is unknown; expected 16 or 8"),
+    "type of activation_bits": ({"activation_bits": 8.0}, errors.OptionError, "activation_bits is unknown.*found 8.0"),
+    "huge_pages": ({"huge_pages": "no"}, errors.OptionError, "huge_pages is out of range; expected True or False"),
+    "progress": ({"progress": 1}, errors.OptionError, "progress is out of range; expected True or False; found 1"),
+    "chat_template": ({"chat_template": 5}, errors.OptionError, "chat_template is no text; expected str; found int"),
+    "revision": ({"revision": b"main"}, errors.OptionError, "revision is no text; expected str; found bytes"),
+    "type of target": ({"target": 2}, errors.OptionError, "target is no text; expected str; found int"),
+    "ignored keys": ({"ignore_config_keys": "key"}, errors.OptionError, "ignore_config_keys is one text"),
     "threads": ({"threads": 0}, errors.OptionError, "threads is out of range"),
     "type of threads": ({"threads": "2"}, errors.OptionError, "threads is out of range"),
     "context": ({"context": 513}, errors.OptionError, "whole number from 1 to 512; found 513"),

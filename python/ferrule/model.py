@@ -32,6 +32,8 @@ from .tokenizer import Tokenizer, load_tokenizer
 
 Message = Mapping[str, Any]
 
+# What families call the longest text that they are made for.
+_CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length")
 _POOL_POSITIONS = 16 * 2048  # what all texts together may keep where the context is shorter
 
 
@@ -91,6 +93,14 @@ def load(
     _check_choice("device", device, ("auto", "cpu", "metal"))
     _check_choice("kv_dtype", kv_dtype, ("auto", *KV_DTYPES))
     _check_choice("activation_bits", activation_bits, (16, 8))
+    for name, switch in (("huge_pages", huge_pages), ("progress", progress)):
+        if not isinstance(switch, bool):
+            raise OptionError(f"{name} is out of range", expected="True or False", found=repr(switch))
+    for name, text in (("target", target), ("revision", revision), ("chat_template", chat_template)):
+        if text is not None and not isinstance(text, str):
+            raise OptionError(f"{name} is no text", expected="str", found=type(text).__name__)
+    if isinstance(ignore_config_keys, str):
+        raise OptionError("ignore_config_keys is one text", expected="a list of keys", found=repr(ignore_config_keys))
     if threads is not None:
         check_integer("threads", threads, 1, 1024)
     checkpoint = open_checkpoint(model, progress=progress, revision=revision)
@@ -307,7 +317,8 @@ class Model:
 
 
 def _check_choice(name: str, value: object, choices: Sequence[object]) -> None:
-    if value not in choices:
+    # 8.0 is equal to 8 but no number of bits, and an array has no one answer.
+    if not isinstance(value, str | int | np.integer) or value not in choices:
         raise OptionError(f"{name} is unknown", expected=" or ".join(map(repr, choices)), found=repr(value))
 
 
@@ -349,7 +360,9 @@ def _runnable(name: str | None, activation_bits: int) -> Target:
 def _model_context(architecture: Architecture) -> int:
     """The longest text that the model is made for; frequencies that follow its length stretch the config's limit."""
     stretch = [op.attributes["factor"] for op in architecture.graph.ops if op.kind == "dynamic_rope_table"]
-    return int(architecture.config.integer("max_position_embeddings", 4096) * max(stretch, default=1))
+    config = architecture.config
+    limit = next((config.integer(key) for key in _CONTEXT_KEYS if config.get(key)), 4096)
+    return int(limit * max(stretch, default=1))
 
 
 def _mapped_bytes(checkpoint: Checkpoint) -> int:
