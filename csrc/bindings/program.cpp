@@ -106,8 +106,8 @@ Launch make_launch(const LaunchTuple& tuple) {
 }
 
 // The arrays of a step as the executors take them.
-struct StepMemory {
-    StepMemory(const std::vector<ReadArray>& input_arrays, const std::vector<WriteArray>& output_arrays) {
+struct StepArrays {
+    StepArrays(const std::vector<ReadArray>& input_arrays, const std::vector<WriteArray>& output_arrays) {
         for (const ReadArray& array : input_arrays) {
             inputs.emplace_back(static_cast<const std::byte*>(array.data()), array.nbytes());
         }
@@ -126,9 +126,9 @@ class BoundStep {
 
     const metal::Step* get() const { return step_.get(); }
     void finish(const std::vector<WriteArray>& outputs) {
-        const StepMemory memory({}, outputs);
+        const StepArrays arrays({}, outputs);
         const nb::gil_scoped_release release;
-        step_->finish(memory.outputs);
+        step_->finish(arrays.outputs);
     }
 
   private:
@@ -152,26 +152,26 @@ class BoundProgram {
 
     void run(uint32_t tokens, uint32_t rows, uint32_t sequences, const std::vector<ReadArray>& inputs,
              const std::vector<WriteArray>& outputs) {
-        const StepMemory memory(inputs, outputs);
+        const StepArrays arrays(inputs, outputs);
         const nb::gil_scoped_release release;
-        program_->run({tokens, rows, sequences}, memory.inputs, memory.outputs);
+        program_->run({tokens, rows, sequences}, arrays.inputs, arrays.outputs);
     }
 
     std::vector<uint64_t> profile(uint32_t tokens, uint32_t rows, uint32_t sequences,
                                   const std::vector<ReadArray>& inputs, const std::vector<WriteArray>& outputs) {
-        const StepMemory memory(inputs, outputs);
+        const StepArrays arrays(inputs, outputs);
         const nb::gil_scoped_release release;
-        return program_->profile({tokens, rows, sequences}, memory.inputs, memory.outputs);
+        return program_->profile({tokens, rows, sequences}, arrays.inputs, arrays.outputs);
     }
 
     BoundStep start(uint32_t tokens, uint32_t rows, uint32_t sequences, const std::vector<ReadArray>& inputs,
                     const std::vector<uint64_t>& output_bytes, const BoundStep* previous) {
         auto* program = dynamic_cast<metal::Program*>(program_.get());
         if (program == nullptr) throw nb::value_error("this device only runs whole steps");
-        const StepMemory memory(inputs, {});
+        const StepArrays arrays(inputs, {});
         const nb::gil_scoped_release release;
         const metal::Step* before = previous != nullptr ? previous->get() : nullptr;
-        return BoundStep(program->start({tokens, rows, sequences}, memory.inputs, output_bytes, before));
+        return BoundStep(program->start({tokens, rows, sequences}, arrays.inputs, output_bytes, before));
     }
 
   private:

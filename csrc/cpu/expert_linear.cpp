@@ -1,5 +1,6 @@
 // expert_linear of quantised weights times quantised activations.
 #include "expert_rows.h"
+#include "kernels_by_format.h"
 #include "quantize_row.h"
 #include "quantized_products.h"
 
@@ -35,36 +36,10 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratc
     for_each_expert(args, quantized_row::row_bytes(params.k, params.planes), begin, end, sorting, multiply);
 }
 
-template <QuantizedFormat format>
-constexpr Kernel kernel(const char* name) {
-    return {name, &expert_linear::signature, items, scratch_bytes<format>, run<format>};
-}
-
-constexpr Kernel table[] = {
-    kernel<QuantizedFormat::q4_0>("expert_linear_q4_0"),
-    kernel<QuantizedFormat::q4_1>("expert_linear_q4_1"),
-    kernel<QuantizedFormat::q5_0>("expert_linear_q5_0"),
-    kernel<QuantizedFormat::q5_1>("expert_linear_q5_1"),
-    kernel<QuantizedFormat::q8_0>("expert_linear_q8_0"),
-    kernel<QuantizedFormat::q2_k>("expert_linear_q2_k"),
-    kernel<QuantizedFormat::q3_k>("expert_linear_q3_k"),
-    kernel<QuantizedFormat::q4_k>("expert_linear_q4_k"),
-    kernel<QuantizedFormat::q5_k>("expert_linear_q5_k"),
-    kernel<QuantizedFormat::q6_k>("expert_linear_q6_k"),
-    kernel<QuantizedFormat::iq1_s>("expert_linear_iq1_s"),
-    kernel<QuantizedFormat::iq1_m>("expert_linear_iq1_m"),
-    kernel<QuantizedFormat::iq2_xxs>("expert_linear_iq2_xxs"),
-    kernel<QuantizedFormat::iq2_xs>("expert_linear_iq2_xs"),
-    kernel<QuantizedFormat::iq2_s>("expert_linear_iq2_s"),
-    kernel<QuantizedFormat::iq3_xxs>("expert_linear_iq3_xxs"),
-    kernel<QuantizedFormat::iq3_s>("expert_linear_iq3_s"),
-    kernel<QuantizedFormat::iq4_nl>("expert_linear_iq4_nl"),
-    kernel<QuantizedFormat::iq4_xs>("expert_linear_iq4_xs"),
-    kernel<QuantizedFormat::tq1_0>("expert_linear_tq1_0"),
-    kernel<QuantizedFormat::tq2_0>("expert_linear_tq2_0"),
-    kernel<QuantizedFormat::mxfp4>("expert_linear_mxfp4"),
-    kernel<QuantizedFormat::nvfp4>("expert_linear_nvfp4"),
-};
+constexpr auto table = kernels_by_format<"expert_linear", kFloatFormats>([]<size_t format>(const char* name) {
+    return Kernel{name, &expert_linear::signature, items, scratch_bytes<QuantizedFormat(format)>,
+                  run<QuantizedFormat(format)>};
+});
 
 }  // namespace
 

@@ -4,8 +4,8 @@
 // expanded for all tiles (attention_tile.h) of the sequence's rows, so that scratch does not grow with the context.
 #include "../params/latent_attention.h"
 
-#include "../formats/formats.h"
 #include "attention_tile.h"
+#include "decode_row.h"
 #include "latents.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
@@ -13,16 +13,6 @@ namespace ferrule::cpu::FERRULE_ISA {
 namespace {
 
 using Decode = void (*)(const uint8_t* row, uint32_t n, float* out);
-
-template <class Block>
-void decode_row(const uint8_t* row, uint32_t n, float* out) {
-    for (uint32_t i = 0; i < n; i += Block::kElements) {
-        Block block;  // a copy, because rows may lie at any address
-        __builtin_memcpy(&block, row, sizeof(Block));
-        formats::decode(block, out + i);
-        row += sizeof(Block);
-    }
-}
 
 struct RowFormat {
     uint32_t ggml_type;
@@ -33,19 +23,14 @@ struct RowFormat {
     size_t row_bytes(uint32_t n) const { return size_t{n} / elements * bytes; }
 };
 
-template <class... Blocks>
-struct FormatTable {
-    static constexpr RowFormat rows[] = {{Blocks::kGgmlType, Blocks::kElements, sizeof(Blocks), decode_row<Blocks>}...};
-};
-
-using namespace formats;
-constexpr const auto& kRowFormats =
-    FormatTable<F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ1_S, IQ1_M, IQ2_XXS,
-                IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, IQ4_NL, IQ4_XS, TQ1_0, TQ2_0, MXFP4, NVFP4>::rows;
-static_assert(std::size(kRowFormats) == std::size(kFormats));
+constexpr auto kRowFormats = []<size_t... i>(std::index_sequence<i...>) {
+    using namespace formats;
+    return std::array{
+        RowFormat{kFormats[i].ggml_type, kFormats[i].elements, kFormats[i].bytes, decode_row<BlockOf<i>>}...};
+}(std::make_index_sequence<formats::kFormats.size()>{});
 
 const RowFormat& row_format(uint32_t ggml_type) {
-    const RowFormat* format = kRowFormats;
+    const RowFormat* format = &kRowFormats[0];
     while (format->ggml_type != ggml_type) ++format;
     return *format;
 }

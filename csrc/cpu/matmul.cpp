@@ -1,5 +1,6 @@
 // matmul_<format> (params/matmul.h): quantised weights times many rows of quantised activations. A work item is a panel
 // of weight rows.
+#include "kernels_by_format.h"
 #include "quantize_row.h"
 #include "quantized_products.h"
 
@@ -23,25 +24,10 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratc
                        min_u32(end * kPanelRows, n), scratch);
 }
 
-template <QuantizedFormat format>
-constexpr Kernel kernel(const char* name) {
-    return {name, &matmul::signature, items, scratch_bytes<format>, run<format>};
-}
-
-constexpr Kernel table[] = {
-    kernel<QuantizedFormat::q4_0>("matmul_q4_0"),       kernel<QuantizedFormat::q4_1>("matmul_q4_1"),
-    kernel<QuantizedFormat::q5_0>("matmul_q5_0"),       kernel<QuantizedFormat::q5_1>("matmul_q5_1"),
-    kernel<QuantizedFormat::q8_0>("matmul_q8_0"),       kernel<QuantizedFormat::q2_k>("matmul_q2_k"),
-    kernel<QuantizedFormat::q3_k>("matmul_q3_k"),       kernel<QuantizedFormat::q4_k>("matmul_q4_k"),
-    kernel<QuantizedFormat::q5_k>("matmul_q5_k"),       kernel<QuantizedFormat::q6_k>("matmul_q6_k"),
-    kernel<QuantizedFormat::iq1_s>("matmul_iq1_s"),     kernel<QuantizedFormat::iq1_m>("matmul_iq1_m"),
-    kernel<QuantizedFormat::iq2_xxs>("matmul_iq2_xxs"), kernel<QuantizedFormat::iq2_xs>("matmul_iq2_xs"),
-    kernel<QuantizedFormat::iq2_s>("matmul_iq2_s"),     kernel<QuantizedFormat::iq3_xxs>("matmul_iq3_xxs"),
-    kernel<QuantizedFormat::iq3_s>("matmul_iq3_s"),     kernel<QuantizedFormat::iq4_nl>("matmul_iq4_nl"),
-    kernel<QuantizedFormat::iq4_xs>("matmul_iq4_xs"),   kernel<QuantizedFormat::tq1_0>("matmul_tq1_0"),
-    kernel<QuantizedFormat::tq2_0>("matmul_tq2_0"),     kernel<QuantizedFormat::mxfp4>("matmul_mxfp4"),
-    kernel<QuantizedFormat::nvfp4>("matmul_nvfp4"),
-};
+constexpr auto table = kernels_by_format<"matmul", kFloatFormats>([]<size_t format>(const char* name) {
+    return Kernel{name, &matmul::signature, items, scratch_bytes<QuantizedFormat(format)>,
+                  run<QuantizedFormat(format)>};
+});
 
 }  // namespace
 

@@ -1,6 +1,10 @@
 // All weight formats: the one table of their names and sizes.
 #pragma once
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <tuple>
+#include <utility>
 
 #include "bf16.h"
 #include "f16.h"
@@ -38,19 +42,28 @@ struct FormatInfo {
     uint32_t ggml_type;
 };
 
-template <class Block>
-constexpr FormatInfo info(const char* name) {
-    return {name, Block::kElements, sizeof(Block), Block::kGgmlType};
-}
-
-inline constexpr FormatInfo kFormats[] = {
-    info<F32>("F32"),       info<F16>("F16"),       info<BF16>("BF16"),       info<Q4_0>("Q4_0"),
-    info<Q4_1>("Q4_1"),     info<Q5_0>("Q5_0"),     info<Q5_1>("Q5_1"),       info<Q8_0>("Q8_0"),
-    info<Q2_K>("Q2_K"),     info<Q3_K>("Q3_K"),     info<Q4_K>("Q4_K"),       info<Q5_K>("Q5_K"),
-    info<Q6_K>("Q6_K"),     info<IQ1_S>("IQ1_S"),   info<IQ1_M>("IQ1_M"),     info<IQ2_XXS>("IQ2_XXS"),
-    info<IQ2_XS>("IQ2_XS"), info<IQ2_S>("IQ2_S"),   info<IQ3_XXS>("IQ3_XXS"), info<IQ3_S>("IQ3_S"),
-    info<IQ4_NL>("IQ4_NL"), info<IQ4_XS>("IQ4_XS"), info<TQ1_0>("TQ1_0"),     info<TQ2_0>("TQ2_0"),
-    info<MXFP4>("MXFP4"),   info<NVFP4>("NVFP4"),
+template <class T>
+struct Format {
+    using Block = T;
+    const char* name;
 };
+
+inline constexpr std::tuple kBlocks{
+    Format<F32>{"F32"},       Format<F16>{"F16"},       Format<BF16>{"BF16"},       Format<Q4_0>{"Q4_0"},
+    Format<Q4_1>{"Q4_1"},     Format<Q5_0>{"Q5_0"},     Format<Q5_1>{"Q5_1"},       Format<Q8_0>{"Q8_0"},
+    Format<Q2_K>{"Q2_K"},     Format<Q3_K>{"Q3_K"},     Format<Q4_K>{"Q4_K"},       Format<Q5_K>{"Q5_K"},
+    Format<Q6_K>{"Q6_K"},     Format<IQ1_S>{"IQ1_S"},   Format<IQ1_M>{"IQ1_M"},     Format<IQ2_XXS>{"IQ2_XXS"},
+    Format<IQ2_XS>{"IQ2_XS"}, Format<IQ2_S>{"IQ2_S"},   Format<IQ3_XXS>{"IQ3_XXS"}, Format<IQ3_S>{"IQ3_S"},
+    Format<IQ4_NL>{"IQ4_NL"}, Format<IQ4_XS>{"IQ4_XS"}, Format<TQ1_0>{"TQ1_0"},     Format<TQ2_0>{"TQ2_0"},
+    Format<MXFP4>{"MXFP4"},   Format<NVFP4>{"NVFP4"}};
+
+// The block of the i-th format.
+template <size_t i>
+using BlockOf = typename std::tuple_element_t<i, decltype(kBlocks)>::Block;
+
+inline constexpr auto kFormats = []<size_t... i>(std::index_sequence<i...>) {
+    return std::array{
+        FormatInfo{std::get<i>(kBlocks).name, BlockOf<i>::kElements, sizeof(BlockOf<i>), BlockOf<i>::kGgmlType}...};
+}(std::make_index_sequence<std::tuple_size_v<decltype(kBlocks)>>{});
 
 }  // namespace ferrule::formats

@@ -1,8 +1,10 @@
 // The table of Metal kernels: what each computes and how it is dispatched.
 #pragma once
+#include <cctype>
 #include <string>
 #include <vector>
 
+#include "../formats/formats.h"
 #include "metal_dispatch.h"
 #include "signatures.h"
 
@@ -80,10 +82,9 @@ inline std::vector<MetalKernel> make() {
         table.push_back(row<SelectPositions, select_positions::signature, select_positions::metal_dispatch>(kv));
         table.push_back(row<QkvPrepare, qkv_prepare::signature, qkv_prepare::metal_dispatch>(kv));
     }
-    for (const char* format : {"f32",     "f16",   "bf16",   "q4_0",   "q4_1",  "q5_0",  "q5_1",    "q8_0",   "q2_k",
-                               "q3_k",    "q4_k",  "q5_k",   "q6_k",   "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s",
-                               "iq3_xxs", "iq3_s", "iq4_nl", "iq4_xs", "tq1_0", "tq2_0", "mxfp4",   "nvfp4"}) {
-        const std::string suffix = std::string("_") + format;
+    for (const formats::FormatInfo& format : formats::kFormats) {
+        std::string suffix = std::string("_") + format.name;
+        for (char& c : suffix) c = static_cast<char>(std::tolower(c));
         table.push_back(row<Embedding, embedding::signature, embedding::metal_dispatch>(suffix));
         table.push_back({"expert_matmul" + suffix, &expert_linear::signature,
                          &untyped<ExpertLinear, expert_linear::matmul_dispatch>});
