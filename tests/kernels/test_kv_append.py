@@ -30,7 +30,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("kv_dtype", [*KV_DTYPES, "bf16"])
+@pytest.mark.parametrize(
+    "kv_dtype", [*KV_DTYPES, pytest.param("bf16", marks=pytest.mark.needs_kernel("kv_append_bf16"))]
+)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_kv_append(runner: Runner, case: Case, kv_dtype: str) -> None:
     rng = np.random.default_rng(case.head_dim)

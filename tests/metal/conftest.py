@@ -33,10 +33,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`-m metal` selects the tests of this directory. On an NVIDIA GPU, only those of kernels have something to run."""
+    """`-m metal` selects the tests of this directory, less those of kernels that Metal lacks.
+
+    On an NVIDIA GPU, only those of kernels have something to run.
+    """
+    kernels, lacking = _core.metal_kernels(), set()
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker("metal")
+            marker = item.get_closest_marker("needs_kernel")
+            if marker is not None and marker.args[0] not in kernels:
+                lacking.add(item)
+    items[:] = [item for item in items if item not in lacking]
     if config.getoption("--metal-runner", "host").startswith("cuda"):
         items[:] = [item for item in items if "runner" in getattr(item, "fixturenames", ())]
 
