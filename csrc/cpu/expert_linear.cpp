@@ -36,7 +36,7 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratc
     for_each_expert(args, quantized_row::row_bytes(params.k, params.planes), begin, end, sorting, multiply);
 }
 
-constexpr auto table = kernels_by_format<"expert_linear", kFloatFormats>([]<size_t format>(const char* name) {
+constexpr auto table = kernels_by_format<"expert_linear", formats::kFloatFormats>([]<size_t format>(const char* name) {
     return Kernel{name, &expert_linear::signature, items, scratch_bytes<QuantizedFormat(format)>,
                   run<QuantizedFormat(format)>};
 });

@@ -8,8 +8,6 @@
 
 namespace ferrule::cpu::FERRULE_ISA {
 
-inline constexpr size_t kFloatFormats = 3;  // the first of kFormats, behind which the quantised ones are
-
 // A string as a template argument.
 template <size_t size>
 struct Text {

@@ -269,7 +269,6 @@ constexpr std::array<ManyRows, sizeof...(Unpack)> by_format(Unpackers<Unpack...>
 }
 
 constexpr auto kFunctions = by_format(AllUnpackers{});
-static_assert(kFunctions.size() == size_t(QuantizedFormat::count));
 
 }  // namespace
 

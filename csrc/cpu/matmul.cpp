@@ -24,7 +24,7 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratc
                        min_u32(end * kPanelRows, n), scratch);
 }
 
-constexpr auto table = kernels_by_format<"matmul", kFloatFormats>([]<size_t format>(const char* name) {
+constexpr auto table = kernels_by_format<"matmul", formats::kFloatFormats>([]<size_t format>(const char* name) {
     return Kernel{name, &matmul::signature, items, scratch_bytes<QuantizedFormat(format)>,
                   run<QuantizedFormat(format)>};
 });

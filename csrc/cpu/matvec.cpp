@@ -19,7 +19,7 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte*) {
                       min_u32(end * kVectorRows, n));
 }
 
-constexpr auto table = kernels_by_format<"matvec", kFloatFormats>([]<size_t format>(const char* name) {
+constexpr auto table = kernels_by_format<"matvec", formats::kFloatFormats>([]<size_t format>(const char* name) {
     return Kernel{name, &matmul::signature, items, nullptr, run<QuantizedFormat(format)>};
 });
 

@@ -7,32 +7,8 @@
 
 namespace ferrule::cpu::FERRULE_ISA {
 
-enum class QuantizedFormat {
-    q4_0,
-    q4_1,
-    q5_0,
-    q5_1,
-    q8_0,
-    q2_k,
-    q3_k,
-    q4_k,
-    q5_k,
-    q6_k,
-    iq1_s,
-    iq1_m,
-    iq2_xxs,
-    iq2_xs,
-    iq2_s,
-    iq3_xxs,
-    iq3_s,
-    iq4_nl,
-    iq4_xs,
-    tq1_0,
-    tq2_0,
-    mxfp4,
-    nvfp4,
-    count
-};
+// A format's place among the quantised ones of formats::kFormats.
+enum class QuantizedFormat : size_t {};
 
 inline constexpr uint32_t kFewRows = 8;      // activation rows for which weights are taken apart once, in registers
 inline constexpr uint32_t kVectorRows = 16;  // weight rows whose products are a vector

@@ -48,6 +48,8 @@ struct Format {
     const char* name;
 };
 
+inline constexpr size_t kFloatFormats = 3;  // the first ones, behind which the quantised ones are
+
 inline constexpr std::tuple kBlocks{
     Format<F32>{"F32"},       Format<F16>{"F16"},       Format<BF16>{"BF16"},       Format<Q4_0>{"Q4_0"},
     Format<Q4_1>{"Q4_1"},     Format<Q5_0>{"Q5_0"},     Format<Q5_1>{"Q5_1"},       Format<Q8_0>{"Q8_0"},
