@@ -23,6 +23,12 @@ class ActivationRows {
     const uint32_t count;
 };
 
+// Whether rows of n results, so many values in all, are stored past the caches: they leave a second-level cache before
+// they are read, and storing would first read what they replace.
+inline bool streams(const float* out, uint32_t n, size_t values) {
+    return n % 16 == 0 && reinterpret_cast<uintptr_t>(out) % 64 == 0 && values * sizeof(float) > 1 << 20;
+}
+
 // Those of a matmul: out[t, j] = scale * sum + bias[j] + residual[t, j], rounded after each step.
 class MatmulRows final : public ActivationRows {
   public:
@@ -34,7 +40,11 @@ class MatmulRows final : public ActivationRows {
           n_(args.as<Matmul>().n),
           bias_(args.operand<const float>(matmul::bias)),
           residual_(args.operand<const float>(matmul::residual)),
-          out_(args.operand<float>(matmul::out)) {}
+          out_(args.operand<float>(matmul::out)),
+          streams_(residual_ == nullptr && streams(out_, n_, size_t{count} * n_)) {}
+    ~MatmulRows() override {
+        if (streams_) simd::stream_fence();
+    }
 
     const uint8_t* at(size_t t) const override { return x_ + t * row_bytes_; }
 
@@ -49,7 +59,7 @@ class MatmulRows final : public ActivationRows {
         f32x16 y = set1(scale_) * sums;
         if (bias_) y += load_partial(bias_ + j, n);
         if (residual_) y += load_partial(residual_ + t * n_ + j, n);
-        store_partial(out_ + t * n_ + j, y, n);
+        streams_ ? stream(out_ + t * n_ + j, y) : store_partial(out_ + t * n_ + j, y, n);
     }
 
   private:
@@ -60,6 +70,7 @@ class MatmulRows final : public ActivationRows {
     const float* bias_;
     const float* residual_;
     float* out_;
+    bool streams_;
 };
 
 }  // namespace ferrule::cpu::FERRULE_ISA

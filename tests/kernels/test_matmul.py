@@ -155,6 +155,13 @@ def test_a_row_does_not_depend_on_its_batch(runner: Runner, name: str) -> None:
             )
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_results_stored_past_the_caches(runner: Runner, bias: bool) -> None:
+    """More than 1 MiB of them."""
+    problem = Problem.make("Q4_0", Case(259, 1024, 32, bias=bias, planes=1))
+    assert_close(problem, problem.run(runner, "matmul"))
+
+
 @pytest.mark.parametrize("kernel", ["matvec", "matmul"])
 @pytest.mark.parametrize("name", [*FLOATS, "Q4_0", "Q4_K"])
 def test_the_result_may_replace_the_residual(runner: Runner, name: str, kernel: str) -> None:

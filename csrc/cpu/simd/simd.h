@@ -20,6 +20,22 @@
 
 namespace ferrule::cpu::FERRULE_ISA::simd {
 
+// As store, past the caches: for what is more than they hold. `p` is a multiple of 64 bytes. Other threads may read it
+// after the storing thread's next stream_fence.
+#if defined(__AVX512F__)
+inline void stream(float* p, f32x16 a) {
+    _mm512_stream_ps(p, a.v);
+}
+inline void stream_fence() {
+    _mm_sfence();
+}
+#else
+inline void stream(float* p, f32x16 a) {
+    store(p, a);
+}
+inline void stream_fence() {}
+#endif
+
 inline void prefetch_l2(const void* p) {
     __builtin_prefetch(p, 0, 2);
 }
