@@ -26,14 +26,12 @@ from .engine.step_inputs import Chunk
 from .errors import DeviceError, FerruleError, MemoryBudgetError, OptionError, UnsupportedOp
 from .graph import Graph
 from .lora import record_adapted
-from .lowering import Target, cpu_target, lower
+from .lowering import Target, lower
 from .lowering.layout import KV_DTYPES
 from .tokenizer import Tokenizer, load_tokenizer
 
 Message = Mapping[str, Any]
 
-# What families call the longest text that they are made for.
-_CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length")
 _POOL_POSITIONS = 16 * 2048  # what all texts together may keep where the context is shorter
 
 
@@ -264,7 +262,7 @@ class Model:
             "layers": len({op.layer for op in graph.ops if op.layer is not None}),
             "vocabulary": runner.vocabulary,
             "context": self.context,
-            "model_context": _model_context(architecture),
+            "model_context": architecture.context,
             "kv_dtype": runner.cache.dtype,
             "cache_bytes_per_token": runner.cache.bytes_per_position,
             "expanded_cache_bytes_per_token": kv_cache.expanded_bytes(graph, runner.cache.dtype),
@@ -340,29 +338,13 @@ def _choose_device(
                 raise OptionError(f"{option} is for the CPU", expected='device="cpu"', found='device="metal"')
         return gpu(), "asked for"
     if device == "cpu" or target is not None:
-        return _runnable(target, activation_bits), "asked for"
+        return devices.cpu(target, activation_bits=activation_bits), "asked for"
     if _core.metal_backend() != "gpu":
-        return _runnable(None, activation_bits), "this build of ferrule has no Metal backend"
+        return devices.cpu(activation_bits=activation_bits), "this build of ferrule has no Metal backend"
     try:
         return gpu(), "the GPU can run the model"
     except (DeviceError, UnsupportedOp) as error:
-        return _runnable(None, activation_bits), str(error)
-
-
-def _runnable(name: str | None, activation_bits: int) -> Target:
-    """The CPU target of that name, or the best one. Raises DeviceError where this processor cannot run it."""
-    if name is not None and name not in _core.targets():
-        reason = "this processor cannot run" if name in _core.all_targets() else "there is no"
-        raise DeviceError(f"{reason} target {name!r}", expected=" or ".join(_core.targets()))
-    return cpu_target(name, activation_bits=activation_bits)
-
-
-def _model_context(architecture: Architecture) -> int:
-    """The longest text that the model is made for; frequencies that follow its length stretch the config's limit."""
-    stretch = [op.attributes["factor"] for op in architecture.graph.ops if op.kind == "dynamic_rope_table"]
-    config = architecture.config
-    limit = next((config.integer(key) for key in _CONTEXT_KEYS if config.get(key)), 4096)
-    return int(limit * max(stretch, default=1))
+        return devices.cpu(activation_bits=activation_bits), str(error)
 
 
 def _mapped_bytes(checkpoint: Checkpoint) -> int:
@@ -377,7 +359,7 @@ def _budget(
     Weights are mapped, so memory need not hold them all: too large a model is slow, not impossible. The cache may take
     what they leave, and at least a quarter of memory.
     """
-    limit, memory, weights = _model_context(architecture), machine.memory_bytes(), _mapped_bytes(checkpoint)
+    limit, memory, weights = architecture.context, machine.memory_bytes(), _mapped_bytes(checkpoint)
     if weights > memory:
         warnings.warn(
             f"{checkpoint.path.name} has {weights / 1e9:.1f} GB of weights, this machine {memory / 1e9:.1f} GB of "

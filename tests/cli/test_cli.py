@@ -144,6 +144,30 @@ def test_verify(ferrule: Callable[..., Result], tiny_model: Callable[..., Path])
     assert "first divergence: " in out
 
 
+def test_verify_reads_long_prompts_in_steps(ferrule: Callable[..., Result], tiny_model: Callable[..., Path]) -> None:
+    prompt, options = "fox " * 140, ("--activation-bits", 8, "--kv-dtype", "q8_0", "--tolerance", 0.1)
+    status, out, _ = ferrule("verify", tiny_model("qwen3"), "--prompt", prompt, *options)
+    assert (status, "all agree" in out) == (0, True)
+
+
+VERIFY_REFUSED = {
+    "empty prompt": (("--prompt", ""), "the prompt is empty"),
+    "long prompt": (("--prompt", "fox " * 300), "the prompt does not fit the context; expected at most 512 tokens"),
+    "cache": (("--kv-dtype", "bf16", "--target", "generic"), "kv_dtype: target generic does not multiply bfloat16"),
+    "foreign target": (("--target", "neon"), "there is no target 'neon'; expected "),
+}
+
+
+@pytest.mark.parametrize("case", VERIFY_REFUSED)
+def test_verify_says_what_it_cannot_do(
+    ferrule: Callable[..., Result], tiny_model: Callable[..., Path], case: str
+) -> None:
+    arguments, message = VERIFY_REFUSED[case]
+    status, _, err = ferrule("verify", tiny_model("qwen3"), *arguments)
+    assert status == 1
+    assert err.startswith(f"Error: {message}")
+
+
 def test_bench(
     ferrule: Callable[..., Result], tiny_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,8 @@ from .config import Config
 from .weights import Weights
 
 _SHARED = {"blocks", "config", "rope", "weights"}
+# What families call the longest text that they are made for.
+_CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length")
 _TEXT_TOWERS = {
     "model.language_model.": "model.",
     "model.text_model.": "model.",
@@ -37,6 +39,13 @@ class Architecture:
     family: str
     graph: Graph
     config: Config
+
+    @property
+    def context(self) -> int:
+        """The longest text that the model is made for; frequencies that follow its length stretch the config's."""
+        stretch = [op.attributes["factor"] for op in self.graph.ops if op.kind == "dynamic_rope_table"]
+        limit = next((self.config.integer(key) for key in _CONTEXT_KEYS if self.config.get(key)), 4096)
+        return int(limit * max(stretch, default=1))
 
 
 def families() -> dict[str, ModuleType]:

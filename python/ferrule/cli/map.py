@@ -40,7 +40,7 @@ def show_map(
     """
     chosen = lowering.cpu_target(target) if backend == "cpu" else lowering.metal_target(target)
     checkpoint = open_checkpoint(model, progress=options.show_progress(), revision=revision)
-    graph = options.graph(checkpoint, adapter)
+    graph = options.architecture(checkpoint, adapter).graph
     dtype = cache_dtype(graph, chosen, kv_dtype)
     row_class = chosen.row_class(1) if rows == "few" else "many_rows"
     plan = lowering.lower(graph, chosen, row_class, kv_dtype=dtype, fuse=fuse, allow_missing=True)

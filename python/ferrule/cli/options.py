@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from ..architectures import Architecture
 from ..checkpoint import Checkpoint, open_adapter
-from ..graph import Graph
 from ..lora import record_adapted
 from ..lowering.layout import KV_DTYPES
 from ..model import Model
@@ -40,6 +40,12 @@ kv_dtype = click.option(
     default="auto",
     help="Type of the cache; q8_0 takes half of f16's memory.",
 )
+activation_bits = click.option(
+    "--activation-bits",
+    type=click.Choice([16, 8]),
+    default=16,
+    help="On the CPU, with weights other than F32: 8 reads prompts faster, 16 is exact.",
+)
 revision = click.option("--revision", metavar="NAME", help="Branch, tag or commit of a hub model.")
 
 
@@ -50,12 +56,7 @@ def loading(command: F) -> F:
         revision,
         kv_dtype,
         click.option("--huge-pages/--no-huge-pages", default=True, help="Move weights into huge pages; default: yes."),
-        click.option(
-            "--activation-bits",
-            type=click.Choice([16, 8]),
-            default=16,
-            help="On the CPU, with weights other than F32: 8 reads prompts faster, 16 is exact.",
-        ),
+        activation_bits,
         click.option("--device", type=devices, default="auto", help="Where to run."),
         click.option("--target", metavar="NAME", help="CPU instruction set to force, such as avx2."),
         _whole_number("--threads", 1, "CPU threads; default: the physical cores."),
@@ -98,9 +99,9 @@ def load(model: str | None, options: dict[str, Any]) -> Model:
     return load_model(model, progress=show_progress(), **chosen)
 
 
-def graph(checkpoint: Checkpoint, adapter: str | None) -> Graph:
-    """The graph of a model, of one with an adapter where that is named."""
-    return record_adapted(checkpoint, None if adapter is None else open_adapter(adapter)).graph
+def architecture(checkpoint: Checkpoint, adapter: str | None) -> Architecture:
+    """The architecture of a model, of one with an adapter where that is named."""
+    return record_adapted(checkpoint, None if adapter is None else open_adapter(adapter))
 
 
 def show_progress() -> bool:

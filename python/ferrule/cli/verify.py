@@ -8,8 +8,9 @@ import click
 
 from ..checkpoint import open_checkpoint
 from ..engine import devices, machine
+from ..engine.generation import check_length
+from ..engine.kv_cache import cache_dtype
 from ..engine.verify import TOLERANCE, compare, first_divergence, trace
-from ..lowering import cpu_target
 from ..tokenizer import load_tokenizer
 from . import options
 
@@ -18,8 +19,10 @@ from . import options
 @click.argument("model", required=False)
 @click.option("--backends", default="cpu", help="cpu (default), metal, or both with a comma.")
 @click.option("--target", metavar="NAME", help="CPU instruction set, such as avx2.")
-@click.option("--prompt", metavar="TEXT", default="The quick brown fox", help="The step's tokens.")
+@click.option("--prompt", metavar="TEXT", default="The quick brown fox", help="The tokens.")
 @click.option("--tolerance", type=float, metavar="X", default=TOLERANCE, help="Largest relative error of an op.")
+@options.activation_bits
+@options.kv_dtype
 @options.adapter
 @options.revision
 def verify(
@@ -28,25 +31,32 @@ def verify(
     target: str | None,
     prompt: str,
     tolerance: float,
+    activation_bits: int,
+    kv_dtype: str,
     adapter: str | None,
     revision: str | None,
 ) -> None:
     """Run MODEL op by op and name the first op whose result is not that of NumPy in float64.
 
-    One step over the prompt, without fusions. The exit status is 1 where something differs.
+    The prompt is read once, without fusions; the cache is f32 unless another type is named. Results of 8 bits need a
+    larger tolerance. The exit status is 1 where something differs.
     """
     targets = []
     for backend in backends.split(","):
         if backend not in ("cpu", "metal"):
             raise click.BadParameter(f"{backend!r} is neither cpu nor metal", param_hint="--backends")
-        targets.append(cpu_target(target) if backend == "cpu" else devices.gpu())
+        is_cpu = backend == "cpu"
+        targets.append(devices.cpu(target, activation_bits=activation_bits) if is_cpu else devices.gpu())
     checkpoint = open_checkpoint(model, progress=options.show_progress(), revision=revision)
-    graph = options.graph(checkpoint, adapter)
+    architecture = options.architecture(checkpoint, adapter)
+    graph = architecture.graph
     tokens = load_tokenizer(checkpoint).encode(prompt)
+    check_length(tokens, architecture.context)
+    dtypes = [cache_dtype(graph, runs_on, "f32" if kv_dtype == "auto" else kv_dtype) for runs_on in targets]
     expected = trace(graph, tokens)
     status = 0
-    for runs_on in targets:
-        comparisons = compare(graph, runs_on, tokens, expected, threads=machine.cores())
+    for runs_on, dtype in zip(targets, dtypes, strict=True):
+        comparisons = compare(graph, runs_on, tokens, expected, threads=machine.cores(), kv_dtype=dtype)
         divergence = first_divergence(comparisons, tolerance)
         status = status or int(divergence is not None)
         largest = max(comparison.error for comparison in comparisons)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from ..errors import DeviceError
 from ..graph import Graph
-from ..lowering import Target, metal_target
+from ..lowering import Target, cpu_target, metal_target
 
 Executor = _core.Executor | _core.MetalExecutor
 
@@ -23,6 +24,14 @@ def executor(target: Target, graph: Graph, threads: int) -> Executor:
     if target.backend == "cpu":
         return _core.Executor(target.name, threads)
     return _core.MetalExecutor(str(METAL_LIBRARY), mapped_files(weight.data for weight in graph.weights))
+
+
+def cpu(name: str | None = None, *, activation_bits: int = 16) -> Target:
+    """The CPU target of that name, or the best one. Raises DeviceError where this processor cannot run it."""
+    if name is not None and name not in _core.targets():
+        reason = "this processor cannot run" if name in _core.all_targets() else "there is no"
+        raise DeviceError(f"{reason} target {name!r}", expected=" or ".join(_core.targets()))
+    return cpu_target(name, activation_bits=activation_bits)
 
 
 def gpu() -> Target:

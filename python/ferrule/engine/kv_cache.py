@@ -8,7 +8,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 
 from .. import _core
-from ..errors import MemoryBudgetError, OptionError
+from ..errors import MemoryBudgetError, OptionError, UnsupportedOp
 from ..formats import FORMATS
 from ..graph import CacheLayer, Experts, Graph, StateLayer
 from ..lowering import layout
@@ -123,11 +123,18 @@ def cache_dtype(graph: Graph, target: Target, asked: str = "auto") -> str:
     """The cache's type, where none is asked for: f16 for models with quantised weights, f32 for float ones, whose
     results f16 would round; and bf16 where a CPU rounds activations to as few bits anyway and multiplies bfloat16.
 
-    Raises OptionError where bf16 is asked for latents.
+    Raises OptionError where bf16 is asked for latents, UnsupportedOp where the target does not multiply it.
     """
     latents = any(layer.kind == "latent" for layer in graph.caches)
     if asked == "bf16" and latents:
         raise OptionError("kv_dtype: latents are not kept in bf16", expected="f16, f32 or q8_0", found=asked)
+    if asked == "bf16" and graph.caches and "attention_bf16" not in target.kernels:
+        raise UnsupportedOp(
+            f"kv_dtype: target {target.name} does not multiply bfloat16",
+            expected="f16, f32 or q8_0",
+            found=asked,
+            hint="CPUs with AVX512-BF16 do",
+        )
     if asked != "auto":
         return asked
     if target.activation_bits == 8 and "attention_bf16" in target.kernels and not latents:

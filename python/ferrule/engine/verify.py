@@ -44,21 +44,32 @@ def trace(graph: Graph, tokens: Seq[int]) -> dict[Value, Array]:
 
 
 def compare(
-    graph: Graph, target: Target, tokens: Seq[int], expected: dict[Value, Array], *, threads: int = 1
+    graph: Graph,
+    target: Target,
+    tokens: Seq[int],
+    expected: dict[Value, Array],
+    *,
+    threads: int = 1,
+    kv_dtype: str = "f32",
 ) -> list[Comparison]:
-    """Runs the graph on `target` without fusions, in one step, and compares every op that has a result, in order.
+    """Runs the graph on `target` without fusions and compares every op that has a result, in order.
 
-    Errors of earlier ops are carried on: the first comparison that is off names the fault. At most 512 tokens.
+    Errors of earlier ops are carried on: the first comparison that is off names the fault. Tokens beyond the most of a
+    step are taken by further ones.
     """
     row_class = target.row_class(len(tokens))
-    plan = lower(graph, target, row_class, logits=row_class, fuse=False, keep=True)
-    cache = KVCache(graph.caches, dtype="f32", positions=len(tokens), states=graph.states)
+    plan = lower(graph, target, row_class, logits=row_class, fuse=False, keep=True, kv_dtype=kv_dtype)
+    cache = KVCache(graph.caches, dtype=kv_dtype, positions=len(tokens), states=graph.states)
     sequence = Sequence()
     cache.grow(sequence, len(tokens))
-    step = step_inputs([Chunk(sequence, tokens, "all")])
     program = compile_plan(plan, executor(target, graph, threads), cache)
     found = [np.full((len(tokens), value.width), np.nan, np.float32) for value in plan.outputs]
-    program.run(step.tokens, step.rows, step.sequences, [step.arrays[i.name] for i in plan.inputs], found)
+    most = target.most_rows(row_class)
+    for begin in range(0, len(tokens), most):
+        step = step_inputs([Chunk(sequence, tokens[begin : begin + most], "all", len(tokens))])
+        results_of_step = [result[begin : begin + most] for result in found]
+        program.run(step.tokens, step.rows, step.sequences, [step.arrays[i.name] for i in plan.inputs], results_of_step)
+        sequence.length += step.tokens
 
     results = dict(zip(plan.outputs, found, strict=True))
     kernels = {launch.operands["out"]: launch.kernel for launch in plan.launches if "out" in launch.operands}
