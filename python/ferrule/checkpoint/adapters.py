@@ -18,7 +18,8 @@ from ..formats import FORMATS
 from . import gguf_names
 from .base import StoredTensor
 from .gguf import read_gguf
-from .safetensors import read_json, read_safetensors
+from .peft_config import LARGEST, MERGE, PeftConfig
+from .safetensors import read_safetensors
 
 V = TypeVar("V")
 
@@ -27,27 +28,6 @@ _PEFT_NAME = re.compile(r"base_model\.model\.(.+)\.lora_(?:([AB])\.weight|embedd
 _MAGNITUDE = re.compile(r"base_model\.model\.(.+)\.lora_magnitude_vector(?:\.weight)?")
 _WHOLE = re.compile(r"base_model\.model\.(.+?)(?:\.base_layer|\.modules_to_save)?(\.weight|\.bias)")
 _GGUF_NAME = re.compile(r"(.+)\.weight\.lora_([ab])")
-MERGE = "Merge it into its base model with PEFT (merge_and_unload) and load the result"
-
-# Keys of PEFT's config that are read here, tell how factors were trained, or which matrices have some.
-_KNOWN = set(
-    """
-    peft_type r lora_alpha use_rslora rank_pattern alpha_pattern init_lora_weights use_dora bias modules_to_save
-    auto_mapping base_model_name_or_path corda_config eva_config exclude_modules fan_in_fan_out
-    inference_mode layers_pattern layers_to_transform loftq_config lora_dropout lora_ga_config megatron_config
-    megatron_core peft_version qalora_group_size revision runtime_config target_modules target_parameters task_type
-    """.split()
-)
-# Of those whose type matters here, the type and its name in JSON.
-_TYPES = {
-    "use_rslora": (bool, "true or false"),
-    "rank_pattern": (dict, "an object"),
-    "alpha_pattern": (dict, "an object"),
-    "target_parameters": (list, "a list"),
-}
-_LARGEST = float(np.finfo(np.float32).max)
-# First words of `init_lora_weights` that take the factors out of the base's matrices.
-_CHANGES_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,15 +93,13 @@ def _open_peft(directory: Path) -> Adapter:
             convert = "Convert adapter_model.bin: load it with PEFT and call save_pretrained"
             hint = convert if is_pickled else f"A PEFT adapter is a directory with {_CONFIG} and {_WEIGHTS}"
             raise ModelNotFound(f"the adapter has no {file.name}", path=directory, hint=hint)
-    config = read_json(config_path)
-    _refuse_other_maths(config, config_path)
+    config = PeftConfig.read(config_path)
     deltas: dict[str, LowRank] = {}
     factors, magnitudes, whole = _sorted(read_safetensors(path), path)
     for module, (a, b) in _pairs(factors, _PEFT_NAME, path).items():
-        fused = _fused_experts(module, config.get("target_parameters") or [])
+        fused = _fused_experts(module, config.target_parameters)
         name = fused or module
-        rank = _of_module(config, "rank_pattern", "r", name, config_path)
-        alpha = _of_module(config, "alpha_pattern", "lora_alpha", name, config_path)
+        rank, scale = config.rank_and_scale(name)
         if a.shape[0] != rank and (fused is None or rank % 1 or a.shape[0] % rank):
             raise AdapterError(
                 f"the rank is not that of {_CONFIG}",
@@ -130,7 +108,6 @@ def _open_peft(directory: Path) -> Adapter:
                 expected=f"{rank:g}",
                 found=str(a.shape[0]),
             )
-        scale = alpha / (rank**0.5 if config.get("use_rslora") else rank)
         delta = LowRank(a, b, scale, magnitudes.pop(module, None))
         for matrix, part in ({name: delta} if fused is None else _unstacked(fused, delta, int(rank), path)).items():
             _add(deltas, matrix, part, part.b, path)
@@ -203,45 +180,6 @@ def _unstacked(name: str, delta: LowRank, rank: int, path: Path) -> dict[str, Lo
     return unstacked
 
 
-def _refuse_other_maths(config: Mapping[str, Any], path: Path) -> None:
-    """Raises for a config that says more than which low-rank factors are added to which matrices."""
-    if config.get("peft_type") != "LORA":
-        raise AdapterError("peft_type", path=path, expected="LORA", found=str(config.get("peft_type")), hint=MERGE)
-    for key, value in config.items():
-        if key not in _KNOWN and value not in (None, False, "none", [], {}):
-            raise AdapterError(f"{key} is not supported", path=path, found=repr(value)[:60], hint=MERGE)
-    for key, (kind, expected) in _TYPES.items():
-        if not isinstance(config.get(key), kind | None):
-            raise AdapterError(key, path=path, expected=expected, found=repr(config[key])[:60])
-    start = config.get("init_lora_weights")
-    if isinstance(start, str) and start.lower().startswith(_CHANGES_BASE):
-        raise AdapterError(
-            "init_lora_weights names a start that changes the base model's weights",
-            path=path,
-            found=repr(start),
-            hint="Save it as plain LoRA with PEFT (path_initial_model_for_weight_conversion)",
-        )
-
-
-def _of_module(config: Mapping[str, Any], patterns: str, otherwise: str, module: str, path: Path) -> float:
-    """The value of the first pattern that fits the end of the module's name, or the one for all others."""
-    value = config.get(otherwise)
-    for pattern, special in (config.get(patterns) or {}).items():
-        try:
-            fits = re.match(rf"(.*\.)?({pattern})$", module)
-        except re.error as error:
-            raise AdapterError(
-                f"{patterns}: {error}", path=path, expected="regular expressions", found=pattern
-            ) from None
-        if fits:
-            value = special
-            break
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _LARGEST:
-        found = repr(value)[:60]
-        raise AdapterError(f"rank or alpha of {module}", path=path, expected="a positive number", found=found)
-    return value
-
-
 def _open_gguf(path: Path) -> Adapter:
     file = read_gguf(path)
     kind = file.metadata.get("general.type"), file.metadata.get("adapter.type")
@@ -256,7 +194,7 @@ def _open_gguf(path: Path) -> Adapter:
     if file.metadata.get("adapter.alora.invocation_tokens"):
         raise AdapterError("adapters that begin at given tokens (aLoRA) are not supported", path=path)
     architecture, alpha = file.metadata.get("general.architecture"), file.metadata.get("adapter.lora.alpha")
-    if not isinstance(architecture, str) or not isinstance(alpha, float) or not 0 <= alpha <= _LARGEST:
+    if not isinstance(architecture, str) or not isinstance(alpha, float) or not 0 <= alpha <= LARGEST:
         raise AdapterError(
             "metadata keys general.architecture, adapter.lora.alpha",
             path=path,

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ..architectures import hoisted
 from ..checkpoint import Adapter, Checkpoint
-from ..checkpoint.adapters import MERGE
 from ..checkpoint.gguf_names import hf_rows, is_converted, vocabulary_tensors
+from ..checkpoint.peft_config import MERGE
 from ..errors import AdapterError
 from ..graph import Graph, Weight
 from .matrices import embeddings

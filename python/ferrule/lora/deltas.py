@@ -10,7 +10,7 @@ import numpy as np
 
 from ..architectures import hoisted
 from ..checkpoint import Adapter, Checkpoint, StoredTensor
-from ..checkpoint.adapters import MERGE
+from ..checkpoint.peft_config import MERGE
 from ..errors import AdapterError
 from ..graph import Experts, Graph, Op, Weight
 from .base import stored_rows
