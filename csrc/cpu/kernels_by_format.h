@@ -34,7 +34,7 @@ inline constexpr auto kKernelName = [] {
 template <Text op, size_t skipped, class Make>
 consteval auto kernels_by_format(Make make) {
     return [&]<size_t... i>(std::index_sequence<i...>) {
-        return std::array{make.template operator()<i>(kKernelName<op, skipped + i>.data())...};
+        return std::array { make.template operator()<i>(kKernelName<op, skipped + i>.data())... };
     }(std::make_index_sequence<formats::kFormats.size() - skipped>{});
 }
 
