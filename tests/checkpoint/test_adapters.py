@@ -1,6 +1,7 @@
 """Adapters that are damaged, of kinds that are not supported, or for another model: what is wrong is named."""
 
 import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,18 @@ def test_gguf_adapters_of_other_models_are_refused(tiny_model: TinyModel, tmp_pa
     control = tiny_adapters.build_gguf(tmp_path / "control.gguf", kind="control_vector")
     assert "the file holds no LoRA adapter; expected general.type adapter" in refusal(base, control)
     assert "the file holds no LoRA adapter" in refusal(base, base)
+
+
+@pytest.mark.parametrize("alpha", [float("nan"), float("inf"), -1.0])
+def test_alphas_of_gguf_adapters_are_numbers_from_0_up(tmp_path: Path, alpha: float) -> None:
+    path = tiny_adapters.build_gguf(tmp_path / "adapter.gguf")
+    float32, stored = 6, tiny_adapters.description("llama3-all")["config"]["lora_alpha"]
+    before, after = (b"adapter.lora.alpha" + struct.pack("<If", float32, value) for value in (stored, alpha))
+    data = path.read_bytes()
+    assert data.count(before) == 1
+    path.write_bytes(data.replace(before, after))
+    with pytest.raises(AdapterError, match=r"expected a string and a number from 0 up; found 'llama', (nan|inf|-1)"):
+        open_adapter(path)
 
 
 def test_matrices_that_converters_change_are_refused(tmp_path: Path, adapter: Path) -> None:
