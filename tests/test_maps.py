@@ -15,9 +15,9 @@ MOST_LAUNCHES = 10
 LONGER_LAYERS = {
     # after a layer of 9, a product that gates the token's per-layer embedding, its projection, and that one's norm;
     "gemma4": {12},
-    # and, to predict and correct four streams by each other (AltUp), about 80 that work on small or single values; a
-    # side path (Laurel). Sparse gates take 2 more.
-    "gemma3n": {97, 98, 99},
+    # and, to predict and correct four streams by each other (AltUp), twice a router's norm, two products and tanh, a
+    # mixture and the active stream of it; a side path (Laurel). Sparse gates take 2 more.
+    "gemma3n": {32, 33, 34},
 }
 
 

@@ -23,6 +23,7 @@ std::span<const Kernel> limit_kernels();
 std::span<const Kernel> matmul_kernels();
 std::span<const Kernel> matmul_float_kernels();
 std::span<const Kernel> matvec_kernels();
+std::span<const Kernel> mix_streams_kernels();
 std::span<const Kernel> multiply_kernels();
 std::span<const Kernel> qkv_prepare_kernels();
 std::span<const Kernel> quantize_kernels();
@@ -63,6 +64,7 @@ KernelTable kernels() {
         matmul_kernels(),
         matmul_float_kernels(),
         matvec_kernels(),
+        mix_streams_kernels(),
         multiply_kernels(),
         qkv_prepare_kernels(),
         quantize_kernels(),

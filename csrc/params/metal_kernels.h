@@ -54,6 +54,7 @@ inline std::vector<MetalKernel> make() {
         row<LayerNorm, layer_norm::signature, layer_norm::metal_dispatch>(),
         row<Linears, linears_merge::signature, linears_merge::metal_dispatch>(),
         row<LongRopeTable, long_rope_table::signature, long_rope_table::metal_dispatch>(),
+        row<MixStreams, mix_streams::signature, mix_streams::metal_dispatch>(),
         elementwise<Multiply, multiply::signature>(),
         row<ResidualNorm, residual_norm::signature, residual_norm::metal_dispatch>(),
         row<RmsNorm, rms_norm::signature, rms_norm::metal_dispatch>(),

@@ -24,6 +24,7 @@
 #include "linears_merge.h"
 #include "long_rope_table.h"
 #include "matmul.h"
+#include "mix_streams.h"
 #include "multiply.h"
 #include "qkv_prepare.h"
 #include "quantize.h"
@@ -71,6 +72,7 @@ inline constexpr const OpSignature* kSignatures[] = {
     &linears_merge::signature,
     &long_rope_table::signature,
     &matmul::signature,
+    &mix_streams::signature,
     &multiply::signature,
     &qkv_prepare::signature,
     &quantize::signature,

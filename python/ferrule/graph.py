@@ -452,6 +452,18 @@ class Graph:
         operands: Operands = {"x": x, "positions": self.input("positions", (TOKENS,))}
         return self._record("scale_by_position", x.shape, operands, beta=beta, period=period, offset=offset)
 
+    def mix_streams(
+        self, x: Value, coefficients: Value | Weight, *, width: int, residual: Value | None = None
+    ) -> Value:
+        """Residual + sums of the vectors in a row of x, by coefficients -> [rows, outputs * width].
+
+        x: [rows, inputs * width]; coefficients: [rows, outputs * inputs], or [outputs * inputs] for every row; residual
+        as the result, zero where absent.
+        """
+        outputs = int(coefficients.shape[-1]) // (x.width // width)
+        operands: Operands = {"x": x, "coefficients": coefficients, "residual": residual}
+        return self._record("mix_streams", (x.shape[0], outputs * width), operands, width=width)
+
     def take_columns(self, x: Value, begin: int, width: int) -> Value:
         """Columns [begin, begin + width) of x."""
         return self._record("take_columns", (x.shape[0], width), {"x": x}, begin=begin, width=width)

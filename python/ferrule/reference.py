@@ -273,6 +273,13 @@ class Reference:
         factors = 1 + beta * np.log(1 + np.floor((positions + offset) / period))
         return (x * factors[:, None]).astype(self._dtype)
 
+    def _mix_streams(self, x: Array, coefficients: Array, width: int, residual: Array | None = None) -> Array:
+        x = x.reshape(len(x), -1, width)
+        inputs = x.shape[1]
+        mixed = coefficients.reshape(-1, coefficients.shape[-1] // inputs, inputs) @ x
+        mixed = mixed.reshape(len(x), -1)
+        return mixed if residual is None else residual + mixed
+
     def _take_columns(self, x: Array, begin: int, width: int) -> Array:
         return x[:, begin : begin + width]
 

@@ -232,7 +232,7 @@ FEATURES: list[tuple[str, str, Off, float]] = [
     ("inner norms", "bitnet", skip("rms_norm", "attention inner norm"), 12.0),
     ("sparse gates", "gemma3n_text", skip("keep_outliers"), 5.1),
     ("side path", "gemma3n_text", skip("add", "laurel residual"), 8.5),
-    ("mixture of streams", "gemma3n_text", skip("add", "altup predict"), 4.1),
+    ("mixture of streams", "gemma3n_text", skip("mix_streams", "altup predict"), 4.1),
     ("scale of the active stream", "gemma3n_text", skip("scale_columns", "per-layer gate"), 7.5),
 ]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kernel_testing import EPSILON, Runner
+from kernel_testing import EPSILON, Runner, dot_bound
 
 # One value, less than a vector, odd tails, and more values than one work item holds (4096).
 SHAPES = [(1, 1), (1, 7), (3, 33), (5, 640), (1, 4097), (2, 12300)]
@@ -66,6 +66,21 @@ def test_multiply(runner: Runner, width: int, group: int, by_row: bool) -> None:
     params = {"width": width, "group": group, "factor_stride": n if by_row else 0}
     out = runner.run("multiply", {"x": x, "factors": factors}, params, 3, (3, width))
     np.testing.assert_array_equal(out, x * factors.repeat(group, axis=1))
+
+
+@pytest.mark.parametrize(("inputs", "outputs", "width"), [(1, 1, 1), (4, 4, 33), (1, 4, 640), (3, 2, 257)])
+@pytest.mark.parametrize(("by_row", "added"), [(False, True), (True, False), (True, True)])
+def test_mix_streams(runner: Runner, inputs: int, outputs: int, width: int, by_row: bool, added: bool) -> None:
+    x, coefficients = values(3, inputs, width), values(3 if by_row else 1, outputs, inputs)
+    residual = values(3, outputs, width, 1)[..., 0] if added else None
+    params = {"width": width, "inputs": inputs, "outputs": outputs}
+    params["coefficient_stride"] = outputs * inputs if by_row else 0
+    operands = {"x": x, "coefficients": coefficients, "residual": residual}
+    out = runner.run("mix_streams", operands, params, 3, (3, outputs, width))
+    expected, magnitudes = coefficients.astype(np.float64) @ x, np.abs(coefficients.astype(np.float64)) @ np.abs(x)
+    if residual is not None:
+        expected, magnitudes = expected + residual, magnitudes + np.abs(residual)
+    assert (np.abs(out - expected) <= dot_bound(inputs + 1, magnitudes)).all()
 
 
 @pytest.mark.parametrize("offset", [0, 1])

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import reduce
 from statistics import NormalDist
 
+import numpy as np
+
 from ..graph import CacheLayer, Graph, Value, Weight
 from . import blocks
 from .config import Config
@@ -17,16 +19,15 @@ from .weights import Weights
 MODEL_TYPES = ("gemma3n_text", "gemma3n")
 ARCHITECTURES = ("Gemma3nForCausalLM", "Gemma3nForConditionalGeneration")
 IGNORED_TENSORS = (r"(vision|audio)_tower\.", r"embed_(vision|audio)\.")
-Streams = list[Value]
 
 
 def build(g: Graph, c: Config, w: Weights) -> None:
     """Records the forward pass."""
     hidden, heads, layers = c.integer("hidden_size"), blocks.Heads.read(c), c.integer("num_hidden_layers")
-    norm, n, active = blocks.Norm(c.number("rms_norm_eps", 1e-6)), c.integer("altup_num_inputs", 4), 0
+    norm, n = blocks.Norm(c.number("rms_norm_eps", 1e-6)), c.integer("altup_num_inputs", 4)
     activation = c.choice("hidden_activation", blocks.ACTIVATIONS, "gelu_pytorch_tanh")
     c.expect("attention_bias", False)
-    c.expect("altup_active_idx", active)
+    c.expect("altup_active_idx", 0)
     c.expect("altup_correct_scale", True)
     c.ignore("altup_coef_clip")  # in training only
     types = c.get("layer_types") or ["sliding_attention" if (i + 1) % 5 else "full_attention" for i in range(layers)]
@@ -42,14 +43,18 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     )
     with g.stage("streams"):
         projections = stacked(w, "model.altup_projections", n - 1, hidden)
-        streams = [x, *(at_magnitude(g, x, x, projection) for projection in projections)]
+        units = [g.constant(f"stream {i}", unit) for i, unit in enumerate(np.eye(n))]
+        inactive = g.constant("inactive streams", 1 - np.eye(n)[0])
+        streams, active = g.mix_streams(x, units[0], width=hidden), x
+        for unit, projection in zip(units[1:], projections, strict=True):
+            streams = g.mix_streams(at_magnitude(g, x, x, projection), unit, width=hidden, residual=streams)
     caches: dict[str, CacheLayer] = {}
     for i, kind in enumerate(types):
         layer = w.at(f"model.layers.{i}")
         altup = layer.at("altup")
         with g.layer(i):
-            streams = predicted(g, streams, altup, norm)
-            x = streams[active]
+            streams, active = predicted(g, streams, active, altup, norm)
+            x = active
             h = norm(g, x, layer, "input_layernorm", stage="attention norm")
             side = blocks.residual(g, h, low_rank(g, h, c, layer.at("laurel"), norm), "laurel residual")
             cache = caches[kind] if i >= first_shared else None
@@ -62,16 +67,17 @@ def build(g: Graph, c: Config, w: Weights) -> None:
             h = feed_forward(g, h, c, layer.at("mlp"), activation, i)
             h = norm(g, h, layer, "post_feedforward_layernorm", stage="ffn post norm")
             x = blocks.residual(g, x, h, "ffn residual")
-            streams = corrected(g, streams, x, altup, norm)
+            streams, active = corrected(g, streams, active, x, altup, norm)
             with g.stage("per-layer gate"):
-                x = g.scale_columns(streams[active], altup.vector("correct_output_scale", hidden))
+                x = g.scale_columns(active, altup.vector("correct_output_scale", hidden))
             h = blocks.per_layer_update(g, x, per_layer, layer, layer=i, width=small, activation=activation, norm=norm)
-            streams = [streams[0], *(blocks.residual(g, s, h, "per-layer residual") for s in streams[1:])]
+            with g.stage("per-layer residual"):
+                streams = g.mix_streams(h, inactive, width=hidden, residual=streams)
     with g.stage("streams"):
-        x = streams[0]
         projections = stacked(w, "model.altup_unembed_projections", n - 1, hidden)
-        others = [at_magnitude(g, s, x, p) for s, p in zip(streams[1:], projections, strict=True)]
-        x = g.scale(reduce(g.add, others, x), 1 / n)
+        others = [g.take_columns(streams, i * hidden, hidden) for i in range(1, n)]
+        others = [at_magnitude(g, s, active, p) for s, p in zip(others, projections, strict=True)]
+        x = g.scale(reduce(g.add, others, active), 1 / n)
     softcap = c.number("final_logit_softcapping", 0.0)
     blocks.head(g, x, w, norm=norm, embedding=embedding, softcap=softcap)
 
@@ -90,34 +96,29 @@ def at_magnitude(g: Graph, x: Value, like: Value, projection: Weight) -> Value:
 
 def modalities(g: Graph, x: Value, w: Weights, norm: blocks.Norm, n: int) -> Value:
     """What a layer's router sees in a stream [tokens, n]."""
-    h = g.scale(norm(g, x, w, "router_norm"), 1 / x.width)
-    return g.softcap(blocks.linear(g, h, w, "modality_router", n), 1.0)
+    h = blocks.linear(g, norm(g, x, w, "router_norm"), w, "modality_router", n)
+    return g.softcap(g.scale(h, 1 / x.width), 1.0)
 
 
-def predicted(g: Graph, streams: Streams, w: Weights, norm: blocks.Norm) -> Streams:
-    """Each stream plus a mixture of all, by coefficients that the active one chooses."""
-    n = len(streams)
+def predicted(g: Graph, streams: Value, active: Value, w: Weights, norm: blocks.Norm) -> tuple[Value, Value]:
+    """Each stream plus a mixture of all, by coefficients that the active one chooses; all streams, the active one."""
+    n = streams.width // active.width
     with g.stage("altup predict"):
-        seen = modalities(g, streams[0], w, norm, n)
+        seen = modalities(g, active, w, norm, n)
         coefficients = blocks.linear(g, seen, w, "prediction_coefs", n * n)
-
-        def term(i: int, j: int) -> Value:
-            return g.scale_groups(streams[j], g.take_columns(coefficients, i * n + j, 1))
-
-        return [reduce(g.add, (term(i, j) for j in range(n)), streams[i]) for i in range(n)]
+        streams = g.mix_streams(streams, coefficients, width=active.width, residual=streams)
+        return streams, g.take_columns(streams, 0, active.width)
 
 
-def corrected(g: Graph, streams: Streams, x: Value, w: Weights, norm: blocks.Norm) -> Streams:
-    """Each stream plus what the layer changed in the active one, by coefficients that its result chooses."""
-    n = len(streams)
+def corrected(g: Graph, streams: Value, active: Value, x: Value, w: Weights, norm: blocks.Norm) -> tuple[Value, Value]:
+    """Each stream plus 1 + c times what the layer changed in the active one; its result x chooses the c."""
+    n = streams.width // active.width
     with g.stage("altup correct"):
         seen = modalities(g, x, w, norm, n)
-        coefficients = blocks.linear(g, seen, w, "correction_coefs", n)
-        change = g.add(x, g.scale(streams[0], -1.0))
-        return [
-            g.add(g.add(s, change), g.scale_groups(change, g.take_columns(coefficients, i, 1)))
-            for i, s in enumerate(streams)
-        ]
+        coefficients = g.linear(seen, w.matrix("correction_coefs.weight", n, n), g.constant("one", np.ones(n)))
+        change = g.mix_streams(active, g.constant("minus one", -np.ones(1)), width=x.width, residual=x)
+        streams = g.mix_streams(change, coefficients, width=x.width, residual=streams)
+        return streams, g.take_columns(streams, 0, x.width)
 
 
 def low_rank(g: Graph, x: Value, c: Config, w: Weights, norm: blocks.Norm) -> Value:

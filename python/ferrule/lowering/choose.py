@@ -120,6 +120,16 @@ def _multiply(op: Op) -> Params:
     return {"width": width, "group": width // groups if groups else 1, "factor_stride": groups}
 
 
+def _mix_streams(op: Op) -> Params:
+    width, coefficients = op.attributes["width"], op.operands["coefficients"]
+    return {
+        "width": width,
+        "inputs": value_of(op, "x").width // width,
+        "outputs": _out(op).width // width,
+        "coefficient_stride": coefficients.width if isinstance(coefficients, Value) else 0,
+    }
+
+
 def _route(op: Op) -> Params:
     attributes = op.attributes
     return {
@@ -231,6 +241,7 @@ TABLE: Mapping[str, Row] = {
     "scale_columns": Row("multiply", "multiply", _multiply),
     "scale_groups": Row("multiply", "multiply", _multiply),
     "scale_by_position": Row("scale_by_position", "scale_by_position", _elementwise),
+    "mix_streams": Row("mix_streams", "mix_streams", _mix_streams),
     "softcap": Row("softcap", "softcap", _elementwise),
     "take_columns": Row("take_columns", "take_columns", _take_columns),
     "sample": Row("sample", "sample", _sample),
