@@ -21,6 +21,7 @@ sys.path += [str(TESTS), str(TESTS / "kernels")]
 
 from kernel_testing import pack_params  # noqa: E402
 
+from ferrule import _core  # noqa: E402
 from ferrule.formats import FORMATS  # noqa: E402
 from metal.formats import METAL_FORMATS  # noqa: E402
 from metal_cuda.compiler import Compiler  # noqa: E402
@@ -29,7 +30,11 @@ from metal_cuda.device import CudaDevice  # noqa: E402
 ROTATED_BYTES = 1 << 30
 READ_THREADS = 256
 REGISTERS = (0, 64, 96)  # as the driver likes, and at most so many
+FEW_ROWS = (16, 32, 64)
 BLOCK = 64  # positions of a cache block
+# Parameters of one matrix whose product is the result.
+PRODUCT = {"n_b": 0, "n_c": 0, "scale": 1.0, "activated": 0, "gated": 0, "activation": 0, "up_stride": 0, "up_begin": 0}
+PRODUCT |= {"split": 0}
 
 
 class Benchmark:
@@ -103,14 +108,25 @@ class Benchmark:
         """Seconds of a matvec or matmul, and bytes of its weights."""
         weight_bytes = n * FORMATS[name].row_bytes(k)
         operands = [0, "rotated", "", "", 1 << 27, *[""] * 8]  # one matrix of the three that `linears` may take
-        params = {"k": k, "n": n, "n_b": 0, "n_c": 0, "scale": 1.0, "activated": 0, "gated": 0, "activation": 0}
-        params |= {"up_stride": 0, "up_begin": 0, "split": 0}
-        call = (f"{kernel}_{name.lower()}", params, operands, rows)
+        call = (f"{kernel}_{name.lower()}", {**PRODUCT, "k": k, "n": n}, operands, rows)
         return self.seconds([call], weight_bytes), weight_bytes
 
-    def attention(self, context: int, splits: int, heads: int, kv_heads: int, head_dim: int) -> tuple[float, int]:
-        """Seconds of one token's attention in f16, split and merged, and bytes of keys and values."""
-        cache_bytes = context * kv_heads * head_dim * 2 * 2
+    def split_product(self, name: str, rows: int, n: int, k: int) -> float:
+        """Seconds of a matmul whose sums are split among threadgroups, linears_merge included."""
+        params = {**PRODUCT, "k": k, "n": n, "split": 1}
+        partials, out = 1 << 26, 1 << 27
+        calls = [
+            (f"matmul_{name.lower()}", params, [0, "rotated", "", "", out, *[""] * 7, partials], rows),
+            ("linears_merge", params, [partials, "", "", out, *[""] * 5], rows),
+        ]
+        return self.seconds(calls, n * FORMATS[name].row_bytes(k))
+
+    def attention(
+        self, kv_dtype: str, context: int, splits: int, heads: int, kv_heads: int, head_dim: int
+    ) -> tuple[float, int]:
+        """Seconds of one token's attention, split and merged, and bytes of keys and values."""
+        vector_bytes = {"f16": 2 * head_dim, "q8_0": _core.quantized_vector_bytes(head_dim)}[kv_dtype]
+        cache_bytes = context * kv_heads * 2 * vector_bytes
         q, spans, blocks, partials, out = 0, 1 << 24, 1 << 25, 1 << 26, 1 << 27
         self.driver.upload(self.other + spans, np.array([0, 1, context - 1, 0], np.uint32))
         self.driver.upload(self.other + blocks, np.arange(context // BLOCK, dtype=np.int32))
@@ -127,7 +143,7 @@ class Benchmark:
             "softcap": 0.0,
         }
         calls = [
-            ("attention_split_f16", split, [q, "", "rotated", spans, blocks, "", "", partials], 1),
+            (f"attention_split_{kv_dtype}", split, [q, "", "rotated", spans, blocks, "", "", partials], 1),
             ("attention_merge", {**shared, "normed": 0, "eps": 0.0, "weight_offset": 0.0}, [partials, "", "", out], 1),
         ]
         return self.seconds(calls, cache_bytes), cache_bytes
@@ -153,15 +169,27 @@ def main() -> None:
                 cells += f" {1e6 * seconds:.1f} | {rate:.0f} | {rate / bandwidth:.0%} |"
             print(f"| {name} |{cells}", flush=True)
 
-        print(
-            "\n| decode attention, 32 heads on 8 of 128, f16 | parts | µs | GB/s | share |\n|---|---:|---:|---:|---:|"
-        )
+        kv_dtypes = ("f16", "q8_0")
+        columns = "".join(f" {kv_dtype}: µs | GB/s | share |" for kv_dtype in kv_dtypes)
+        print(f"\n| decode attention, 32 heads on 8 of 128 | parts |{columns}")
+        print("|---|---:|" + "---:|---:|---:|" * len(kv_dtypes))
         for context in (4096, 32768):
             for splits in (16, 32, 64, 128):
-                seconds, size = benchmark.attention(context, splits, 32, 8, 128)
-                rate = size / seconds / 1e9
-                cells = f"{splits} | {1e6 * seconds:.1f} | {rate:.0f} | {rate / bandwidth:.0%}"
-                print(f"| {context} positions | {cells} |", flush=True)
+                cells = ""
+                for kv_dtype in kv_dtypes:
+                    seconds, size = benchmark.attention(kv_dtype, context, splits, 32, 8, 128)
+                    rate = size / seconds / 1e9
+                    cells += f" {1e6 * seconds:.1f} | {rate:.0f} | {rate / bandwidth:.0%} |"
+                print(f"| {context} positions | {splits} |{cells}", flush=True)
+
+        print("\n| matmul 1024 x 4096 |" + "".join(f" {rows} rows: µs | split: µs |" for rows in FEW_ROWS))
+        print("|---|" + "---:|---:|" * len(FEW_ROWS))
+        for name in ("F16", "Q4_K"):
+            cells = ""
+            for rows in FEW_ROWS:
+                whole, _ = benchmark.product("matmul", name, rows, 1024, 4096)
+                cells += f" {1e6 * whole:.0f} | {1e6 * benchmark.split_product(name, rows, 1024, 4096):.0f} |"
+            print(f"| {name} |{cells}", flush=True)
 
         print("\n| matmul 4096 x 4096 | 512 rows: µs | TFLOP/s | 8 rows, matvec_rows: µs |\n|---|---:|---:|---:|")
         for name in METAL_FORMATS:
