@@ -140,7 +140,8 @@ MACRO = "{% macro f(n) %}{% if n %}{% set a = f(n - 1) %}{% set b = f(n - 1) %}{
     ids=range(15),
 )
 def test_runaways_end(template: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_template, "MAX_SECONDS", 0.2)
+    # What ends for another reason may take its time on a busy machine.
+    monkeypatch.setattr(chat_template, "MAX_SECONDS", 0.2 if "seconds" in message else 60)
     monkeypatch.setattr(chat_template, "MAX_RENDERED_CHARACTERS", 1 << 20)
     with pytest.raises(ChatTemplateError, match=message):
         render(template)
