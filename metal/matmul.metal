@@ -46,7 +46,7 @@ kernel void multiply_tile(device const float* x [[buffer(linears::x)]],
                           uint3 groups [[threadgroups_per_grid]],
                           uint thread_index [[thread_index_in_threadgroup]],
                           uint simdgroup [[simdgroup_index_in_threadgroup]]) {
-    typedef typename WeightFormat<Block>::Tile Tile;
+    typedef typename product_tile::Decoded<Block>::Value Tile;
     threadgroup float x_tile[product_tile::kRows * product_tile::kXStride];
     threadgroup Tile weight_tile[product_tile::kColumns * product_tile::kWeightStride];
     threadgroup float out_tile[product_tile::kSize];

@@ -13,6 +13,16 @@ namespace product_tile {
 constant constexpr uint kXStride = kDepth + 4;       // of rows of the x tile, against bank conflicts
 constant constexpr uint kWeightStride = kDepth + 8;  // of rows of the weight tile
 
+// What holds the decoded weights of a format exactly.
+template <class Block>
+struct Decoded {
+    typedef float Value;
+};
+template <>
+struct Decoded<F16> {
+    typedef half Value;
+};
+
 // What a simdgroup has of the result.
 struct Sums {
     metal::simdgroup_matrix<float, 8, 8> matrices[2][4];

@@ -7,7 +7,6 @@ namespace ferrule {
 template <class Block>
 struct DecodedFormat {
     enum : uint { kChunk = 16 };
-    typedef float Tile;
 
     struct Input {
         float x[16];

@@ -20,7 +20,6 @@ inline float to_float(device const BF16& weight) {
 template <class Block>
 struct FloatFormat {
     enum : uint { kChunk = 4 };
-    typedef float Tile;  // of matmul: what holds the values well enough
 
     struct Input {
         float x[4];
@@ -53,9 +52,7 @@ struct FloatFormat {
 template <>
 struct WeightFormat<F32> : FloatFormat<F32> {};
 template <>
-struct WeightFormat<F16> : FloatFormat<F16> {
-    typedef half Tile;
-};
+struct WeightFormat<F16> : FloatFormat<F16> {};
 template <>
 struct WeightFormat<BF16> : FloatFormat<BF16> {};
 

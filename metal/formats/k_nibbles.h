@@ -35,7 +35,6 @@ inline KPair k_pair(device const KScales& packed, uint pair) {
 template <class Block>
 struct KFormat {
     enum : uint { kChunk = 32 };
-    typedef float Tile;
 
     struct Input {
         float low[16], high[16];  // every second one divided by 256

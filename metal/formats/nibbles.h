@@ -62,7 +62,6 @@ inline uint fifth_bits(device const Q5_1& block) {
 template <class Block>
 struct NibbleFormat {
     enum : uint { kChunk = 16 };
-    typedef float Tile;
 
     struct Input {
         float x[16];  // of the codes in the order in which they are masked out of the words

@@ -8,7 +8,6 @@ namespace ferrule {
 template <>
 struct WeightFormat<Q6_K> {
     enum : uint { kChunk = 16 };
-    typedef float Tile;
 
     struct Input {
         float x[16];  // [4 groups of 32][4], every second one divided by 256

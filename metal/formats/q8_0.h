@@ -8,7 +8,6 @@ namespace ferrule {
 template <>
 struct WeightFormat<Q8_0> {
     enum : uint { kChunk = 8 };
-    typedef float Tile;
 
     struct Input {
         float x[8];
