@@ -14,10 +14,10 @@ from .. import _core
 from ..errors import UnsupportedOp
 from ..formats import FORMATS
 from ..graph import CacheLayer, Dim, Experts, Op, StateLayer, Value, Weight
-from .fusions import value_of
 from .layout import planes
 from .metal import linears_params
 from .metal_limits import LIMITS
+from .op_list import value_of
 from .plan import Launch, Params
 from .targets import RowClass, Target
 

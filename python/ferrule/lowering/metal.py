@@ -9,8 +9,10 @@ from functools import partial
 
 from .. import _core
 from ..graph import CacheLayer, Dim, Experts, Op, Operand, Value, Weight
-from .fusions import Ops, qkv_prepare, residual_in_linear, scale_in_linear, users_of, value_of
+from .fusions import residual_in_linear, scale_in_linear
+from .op_list import Ops, makers_of, users_of, value_of
 from .plan import Params
+from .qkv_prepare import qkv_prepare
 from .targets import MOST_ROWS, RowClass
 
 MAX_SPLITS = 16  # parts of a context, of whole blocks, that few rows of attention are cut into to occupy the GPU
@@ -23,20 +25,20 @@ def activation_in_linear(ops: Ops) -> Ops:
     What it gates may be the result of a linear of the same value, which is then computed there too, or some columns of
     a value, which are then read where they are.
     """
-    users, made = users_of(ops), {op.out: op for op in ops if op.out}
+    users, makers = users_of(ops), makers_of(ops)
     rewritten: dict[Op, Op] = {}
     removed: set[Op] = set()
     for op in ops:
         if op.kind not in ("activation", "gated_activation"):
             continue
         result = value_of(op, "x" if op.kind == "activation" else "gate")
-        linear = made.get(result)
+        linear = makers.get(result)
         if linear is None or not _is_plain(linear) or users[result] != [op]:
             continue
         operands, attributes = dict(linear.operands), {**linear.attributes, "activation": op.attributes["activation"]}
         if op.kind == "gated_activation":
             up = value_of(op, "up")
-            source = made[up] if up in made and users[up] == [op] else None
+            source = makers.get(up) if users[up] == [op] else None
             if source is not None and _is_plain(source) and _is_alike(linear, source):
                 operands = _side_by_side([linear, source], with_results=False)
                 removed.add(source)
@@ -68,14 +70,14 @@ def linears_side_by_side(ops: Ops) -> Ops:
 
 def residual_norm(ops: Ops) -> Ops:
     """The norm of a block's result, the add of the residual and what follows, a factor and a norm, are one launch."""
-    users, made = users_of(ops), {op.out: op for op in ops if op.out}
+    users, makers = users_of(ops), makers_of(ops)
     rewritten: dict[Op, Op] = {}
     removed: set[Op] = set()
     for add in ops:
         if add.kind != "add" or add.out is None:
             continue
         for name, other in (("a", "b"), ("b", "a")):
-            norm = made.get(value_of(add, name))
+            norm = makers.get(value_of(add, name))
             if norm is None or not _is_whole_norm(norm) or len(users[value_of(add, name)]) != 1:
                 continue
             operands: dict[str, Operand] = {**norm.operands, "residual": add.operands[other]}
@@ -242,13 +244,13 @@ def split_attention(ops: Ops) -> Ops:
 
 def norm_in_merge(ops: Ops) -> Ops:
     """The norm of what attention gives, read by nobody else, is the merge's own."""
-    users, made = users_of(ops), {op.out: op for op in ops if op.out}
+    users, makers = users_of(ops), makers_of(ops)
     rewritten: dict[Op, Op] = {}
     removed: set[Op] = set()
     for op in ops:
         if not _is_whole_norm(op):
             continue
-        merge = made.get(value_of(op, "x"))
+        merge = makers.get(value_of(op, "x"))
         if merge is None or merge.kind != "attention_merge" or users[value_of(op, "x")] != [op]:
             continue
         settings = {**_settings(op), "normed": 1}
