@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 
 import ferrule
+from ferrule.architectures import record
+from ferrule.checkpoint import open_checkpoint
 from ferrule.engine import benchmark, limits
 from ferrule.engine.runner import Runner
-from ferrule.lowering import lower, metal_target
+from ferrule.engine.work import StepSizes, Work, launch_work, step_work
+from ferrule.lowering import cpu_target, lower, metal_target
+from ferrule.lowering.show import launch_bytes
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +51,47 @@ def test_products_of_a_prefill(runner: Runner) -> None:
 
 def test_products_are_the_same_on_metal(runner: Runner) -> None:
     plans = [lower(runner.graph, target, "few_rows") for target in (runner.target, metal_target())]
-    cpu, metal = (benchmark._step_work(plan, 2, 1, 0).f32 for plan in plans)
+    cpu, metal = (step_work(plan, StepSizes(2)).f32 for plan in plans)
     assert cpu == metal > 0
+
+
+def work_by_op(path: Path, step: StepSizes, *, expand: bool = False) -> dict[str, Work]:
+    """Op -> the work of its first launch, without what the step itself reads and writes."""
+    graph = record(open_checkpoint(path)).graph
+    plan = lower(graph, cpu_target(), "many_rows", expand=expand)
+    found: dict[str, Work] = {}
+    for launch in plan.launches:
+        work, appended = launch_work(plan, launch, step), launch_bytes(plan, launch, step.tokens)
+        found.setdefault(launch.op, Work(work.bytes - appended, work.int8, work.f32))
+    return found
+
+
+def test_work_of_recurrences(tiny_model: Callable[..., Path]) -> None:
+    scan = work_by_op(tiny_model("mamba2"), StepSizes(5))
+    # 8 heads of 16 channels with 16 values each; the convolution also takes b and c of 2 groups.
+    assert scan["ssm_scan"] == Work(f32=5 * 8 * 16 * 16 * 5)
+    assert scan["causal_conv1d"] == Work(f32=5 * (8 * 16 + 2 * 2 * 16) * 4 * 2)
+    # 4 heads, keys and values of 16.
+    assert work_by_op(tiny_model("qwen3_next"), StepSizes(5))["gated_delta_rule"] == Work(f32=5 * 4 * 16 * 16 * 7)
+
+
+def test_work_of_latent_attention(tiny_model: Callable[..., Path]) -> None:
+    step = StepSizes(3, begin=10)
+    pairs, positions = 11 + 12 + 13, 13
+    heads, plain, rotated, rank, v_dim = 4, 16, 16, 32, 16
+    history = 10 * 4 * (rotated + rank)
+    forms = [work_by_op(tiny_model("deepseek_v2"), step, expand=expand) for expand in (False, True)]
+    absorbed = 2 * heads * pairs * (rotated + rank + rank)
+    assert forms[0]["attention"] == Work(history, f32=absorbed)
+    expanded = 2 * heads * (positions * rank * (plain + v_dim) + pairs * (plain + rotated + v_dim))
+    assert forms[1]["latent_attention"] == Work(history, f32=expanded)
+
+
+def test_selected_positions_alone_are_attended_to(tiny_model: Callable[..., Path]) -> None:
+    found = work_by_op(tiny_model("deepseek_v32"), StepSizes(1, begin=99))
+    heads, rotated, rank, top = 4, 16, 32, 12
+    assert found["attention"] == Work((top - 1) * 4 * (rotated + rank), f32=2 * heads * top * (rotated + rank + rank))
+    assert found["select_positions"] == Work(99 * 4 * 64, f32=2 * 16 * 100 * (64 + 1))
 
 
 def test_several_texts_share_the_weights_alone(runner: Runner) -> None:

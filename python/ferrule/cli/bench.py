@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from ..engine import benchmark
-from ..engine.benchmark import StageTime, Timing, Work
+from ..engine.benchmark import StageTime, Timing
 from ..engine.limits import Limits, measure
+from ..engine.work import Work
 from ..errors import OptionError
 from . import options
 
@@ -68,21 +69,28 @@ def bench(
             "profiles": {name: [asdict(stage) for stage in stages] for name, stages in profiles.items()},
         }
         click.echo(json.dumps(found, indent=2))
-        return
-    click.echo(title)
+    else:
+        click.echo(_as_text(title, limits, timings, profiles))
+
+
+def _as_text(
+    title: str, limits: Limits | None, timings: dict[str, Timing], profiles: dict[str, list[StageTime]]
+) -> str:
+    """Tables for people: speeds, then each profile."""
+    lines = [title]
     if limits:
-        click.echo(
+        lines.append(
             f"limits of this machine: read {limits.read / 1e9:.1f} GB/s, "
             f"int8 {limits.int8 / 1e9:.0f} GOP/s, float32 {limits.f32 / 1e9:.0f} GFLOP/s"
         )
-    columns: tuple[str, ...] = ("", "tokens/s", "fastest", "slowest", "of memory", "of compute")
-    lines = [(name, *_speeds(timing), *_shares(timing, limits)) for name, timing in timings.items()]
-    click.echo("\n" + _table([columns, *lines]))
+    speeds = [(name, *_speeds(timing), *_shares(timing, limits)) for name, timing in timings.items()]
+    lines += ["", _table([("", "tokens/s", "fastest", "slowest", "of memory", "of compute"), *speeds])]
     for name, stages in profiles.items():
         total = sum(stage.seconds for stage in stages)
         columns = ("stage", "kernel", "launches", "ms", "share", "of memory", "of compute")
-        lines = [_stage(stage, total, limits) for stage in stages]
-        click.echo(f"\n{name}, {total * 1e3:.1f} ms\n" + _table([columns, *lines], left=2))
+        rows = [_stage(stage, total, limits) for stage in stages]
+        lines += ["", f"{name}, {total * 1e3:.1f} ms", _table([columns, *rows], left=2)]
+    return "\n".join(lines)
 
 
 def _stage(stage: StageTime, total: float, limits: Limits | None) -> tuple[str, ...]:

@@ -1,33 +1,17 @@
-"""Times a model's steps, whole and launch by launch, beside what they must at least read and compute."""
+"""Times a model's steps, whole and launch by launch, beside the work that they are."""
 
 from __future__ import annotations
 
 import random
 import statistics
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..graph import CacheLayer
-from ..lowering.plan import Launch, Plan
-from ..lowering.show import launch_bytes
+from ..lowering.plan import Launch
 from .kv_cache import Sequence
 from .runner import Runner
 from .step_inputs import Chunk
-
-_BF16_RATE = 2  # of processors that multiply bfloat16, to float32
-
-
-@dataclass(frozen=True)
-class Work:
-    """What a launch reads and writes, in bytes, and its multiplications and additions of int8 and of float32."""
-
-    bytes: float = 0
-    int8: float = 0
-    f32: float = 0
-
-    def __add__(self, other: Work) -> Work:
-        return Work(self.bytes + other.bytes, self.int8 + other.int8, self.f32 + other.f32)
+from .work import StepSizes, Work, launch_work, step_work, total
 
 
 @dataclass(frozen=True)
@@ -60,7 +44,7 @@ def prefill(runner: Runner, tokens: int, *, depth: int, rounds: int) -> Timing:
         seconds.append(time.perf_counter() - started)
         runner.cache.release(sequence)
     steps = [(begin, min(runner.max_tokens, tokens - begin)) for begin in range(0, tokens, runner.max_tokens)]
-    work = _total(_step_work(runner.plan(count, 1), count, 1, depth + begin) for begin, count in steps)
+    work = total(step_work(runner.plan(count, 1), StepSizes(count, begin=depth + begin)) for begin, count in steps)
     return Timing(tokens, tuple(seconds), work)
 
 
@@ -77,7 +61,7 @@ def decode(runner: Runner, tokens: int, *, depth: int, rounds: int, sequences: i
         for text in texts:
             runner.cache.release(text)
     plan = runner.plan(sequences, sequences)
-    work = _total(_step_work(plan, sequences, sequences, depth + i, sequences) for i in range(tokens))
+    work = total(step_work(plan, StepSizes(sequences, sequences, depth + i, sequences)) for i in range(tokens))
     return Timing(tokens * sequences, tuple(seconds), work)
 
 
@@ -98,7 +82,7 @@ def profile(runner: Runner, tokens: int, *, depth: int, rounds: int) -> list[Sta
     stages = []
     for (stage, kernel), rounds_seconds in found.items():
         launches = [launch for launch in plan.launches if (launch.stage, launch.kernel) == (stage, kernel)]
-        work = _total(_work(plan, launch, tokens, 1, depth) for launch in launches)
+        work = total(launch_work(plan, launch, StepSizes(tokens, begin=depth)) for launch in launches)
         stages.append(StageTime(stage, kernel, len(launches), statistics.median(rounds_seconds), work))
     return sorted(stages, key=lambda stage: -stage.seconds)
 
@@ -117,37 +101,3 @@ def _sequence(runner: Runner, depth: int) -> Sequence:
 def _read(runner: Runner, sequence: Sequence, ids: list[int]) -> None:
     for begin in range(0, len(ids), runner.max_tokens):
         runner.forward([Chunk(sequence, ids[begin : begin + runner.max_tokens])])
-
-
-def _step_work(plan: Plan, tokens: int, rows: int, begin: int, sequences: int = 1) -> Work:
-    return _total(_work(plan, launch, tokens, rows, begin, sequences) for launch in plan.launches)
-
-
-def _total(works: Iterable[Work]) -> Work:
-    return sum(works, Work())
-
-
-def _work(plan: Plan, launch: Launch, tokens: int, rows: int, begin: int, sequences: int = 1) -> Work:
-    """Of one launch in a step of `tokens` tokens, equally many of each sequence, at positions `begin` and up.
-
-    The logits of `rows` rows are wanted.
-    """
-    count = tokens if launch.rows == "tokens" else rows
-    moved, params = launch_bytes(plan, launch, count), launch.params
-    if launch.op in ("matmul", "linears", "expert_linear"):
-        columns = sum(params.get(name, 0) for name in ("n", "n_b", "n_c"))
-        products = 2.0 * count * params["k"] * columns * params.get("slots", 1)
-        planes = params.get("planes", 0)
-        if planes:
-            return Work(moved, products * planes, 0)
-        return Work(moved, 0, products / (_BF16_RATE if launch.kernel.endswith("_rounded") else 1))
-    cache = launch.operands.get("cache")
-    if launch.op in ("attention", "attention_split") and isinstance(cache, CacheLayer):
-        length = tokens // sequences
-        within = min(params["window"] or params["chunk"] or begin + length, begin + length)
-        seen = min(begin + (length + 1) / 2, within)  # on average
-        width = cache.head_dim + cache.v_head_dim * (2 if cache.kind == "latent" else 1)
-        history = sequences * (within - min(within, length)) * launch_bytes(plan, launch, 1, only=cache)
-        products = 2.0 * count * seen * params["heads"] * width
-        return Work(moved + history, 0, products / (_BF16_RATE if plan.kv_dtype == "bf16" else 1))
-    return Work(moved)
