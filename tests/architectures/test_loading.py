@@ -79,6 +79,25 @@ def test_experts_of_codes_and_exponents_stay_quantised(tiny_model: Callable[...,
     assert {each.format for each in experts(graph)} == {"MXFP4"}
 
 
+def test_every_model_type_finds_its_family() -> None:
+    """Which is one family's alone, whatever order they are looked at in."""
+    types = [(name, kind) for name, module in architectures.families().items() for kind in module.MODEL_TYPES]
+    assert len({kind for _, kind in types}) == len(types)
+    assert [(architectures.find_family({"model_type": kind}, "")[0], kind) for _, kind in types] == types
+
+
+def test_only_the_family_needed_is_imported() -> None:
+    source = """
+import sys
+from ferrule import architectures
+before = set(sys.modules)
+architectures.find_family({"model_type": "qwen3_moe"}, "")
+print(*sorted({name.split(".")[2] for name in set(sys.modules) - before if name.startswith("ferrule.architectures.")}))
+"""
+    result = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["blocks", "qwen2", "qwen_moe", "rope"]
+
+
 PEAKS = """
 import sys
 def memory(kind):

@@ -50,8 +50,7 @@ class Architecture:
 
 def families() -> dict[str, ModuleType]:
     """File stem -> family module, for every family."""
-    names = [m.name for m in pkgutil.iter_modules(__path__) if m.name not in _SHARED]
-    return {name: importlib.import_module(f"{__name__}.{name}") for name in names}
+    return {name: _family(name) for name in _family_names()}
 
 
 def record(checkpoint: Checkpoint, *, ignore_config_keys: Iterable[str] = ()) -> Architecture:
@@ -84,11 +83,16 @@ def record(checkpoint: Checkpoint, *, ignore_config_keys: Iterable[str] = ()) ->
 def find_family(config: Any, path: str) -> tuple[str, ModuleType]:
     """(name, module) of the family that serves a config. Raises UnsupportedArchitecture where none does."""
     model_type, classes = config.get("model_type"), config.get("architectures") or []
+    names = _family_names()
+    # Importing every family takes longer than opening a small model and recording it. Most model types resemble their
+    # family's name: with the names in that order, hardly any other is imported.
+    for name in difflib.get_close_matches(str(model_type), names, len(names), cutoff=0.0):
+        if model_type in _family(name).MODEL_TYPES:
+            return name, _family(name)
     known = families()
-    by_type = [item for item in known.items() if model_type in item[1].MODEL_TYPES]
-    by_class = [item for item in known.items() if set(classes) & set(item[1].ARCHITECTURES)]
-    for item in by_type or by_class:
-        return item
+    for item in known.items():
+        if set(classes) & set(item[1].ARCHITECTURES):
+            return item
     types = sorted(t for module in known.values() for t in module.MODEL_TYPES)
     near = difflib.get_close_matches(str(model_type), types, 1)
     raise UnsupportedArchitecture(
@@ -104,3 +108,11 @@ def hoisted(tensor: str) -> str:
         if tensor.startswith(prefix):
             return replacement + tensor.removeprefix(prefix)
     return tensor
+
+
+def _family_names() -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(__path__) if module.name not in _SHARED]
+
+
+def _family(name: str) -> ModuleType:
+    return importlib.import_module(f"{__name__}.{name}")

@@ -101,7 +101,7 @@ class Weights:
         if stored is None:
             return self._zeros(name, n)
         size = int(np.prod(stored.shape))
-        if (rows is None and size != n) or (rows is not None and (len(rows) != n or max(rows) >= size)):
+        if (rows is None and size != n) or (rows is not None and (len(rows) != n or _end(rows) > size)):
             raise self._misshapen(stored, (n,))
         key = (stored.name, "vector", *_key(rows))
         if key not in self._made:
@@ -167,7 +167,7 @@ class Weights:
         """The matrix of those rows of a stored 2-D tensor."""
         chosen = range(n_out) if rows is None else rows
         stored_shape = (n_out if rows is None else stored.shape[0], n_in)
-        if stored.shape != stored_shape or len(chosen) != n_out or max(chosen) >= stored.shape[0]:
+        if stored.shape != stored_shape or len(chosen) != n_out or _end(chosen) > stored.shape[0]:
             raise self._misshapen(stored, (n_out, n_in))
         key = (stored.name, *_key(chosen))
         if key not in self._made:
@@ -208,6 +208,11 @@ class Weights:
             expected=str(list(expected)),
             found=str(list(stored.shape)),
         )
+
+
+def _end(rows: Rows) -> int:
+    """Behind the last of the rows."""
+    return rows.stop if isinstance(rows, range) else int(rows.max(initial=-1)) + 1
 
 
 def _key(rows: Rows | None) -> tuple[Any, ...]:
