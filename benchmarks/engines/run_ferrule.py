@@ -1,10 +1,9 @@
 """One timed run of ferrule: [--8-bits] MODEL THREADS PROMPT GENERATE DEPTH SEQUENCES -> a line of JSON."""
 
-import json
-import random
-import resource
 import sys
 import time
+
+from common import print_result, random_tokens
 
 import ferrule
 from ferrule.engine.kv_cache import Sequence
@@ -17,8 +16,7 @@ context = depth + prompt + generate + 64
 started = time.perf_counter()
 model = ferrule.load(model_path, threads=threads, context=context, activation_bits=bits, progress=False)
 load = time.perf_counter() - started
-draw = random.Random(0)
-tokens = [draw.randrange(10, 49000) for _ in range(depth + prompt)]
+tokens = random_tokens(depth + prompt)
 runner = model.runner
 
 
@@ -47,13 +45,4 @@ for _ in range(generate):
     logits = runner.forward([Chunk(text, [token]) for text, token in zip(texts, following, strict=True)])
     following = [int(row.argmax()) for row in logits]
 decode_seconds = time.perf_counter() - started
-print(
-    json.dumps(
-        {
-            "prefill_tokens_per_second": prompt / prefill_seconds,
-            "decode_tokens_per_second": generate * sequences / decode_seconds,
-            "load_seconds": load,
-            "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        }
-    )
-)
+print_result(prefill=prompt / prefill_seconds, decode=generate * sequences / decode_seconds, load=load)

@@ -1,13 +1,11 @@
 """One timed run of llama.cpp, through llama-cpp-python: [--repack] MODEL THREADS PROMPT GENERATE DEPTH SEQUENCES."""
 
-import json
-import random
-import resource
 import sys
 import time
 
 import llama_cpp
 import numpy as np
+from common import print_result, random_tokens
 
 repack = "--repack" in sys.argv
 model_path, *sizes = [argument for argument in sys.argv[1:] if argument != "--repack"]
@@ -29,8 +27,7 @@ options.n_threads = options.n_threads_batch = threads
 context = llama_cpp.llama_init_from_model(model, options)
 load = time.perf_counter() - started
 vocabulary = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
-draw = random.Random(0)
-tokens = [draw.randrange(10, 49000) for _ in range(depth + prompt)]
+tokens = random_tokens(depth + prompt)
 
 
 batch = llama_cpp.llama_batch_init(2048, 0, 1)
@@ -80,13 +77,4 @@ for i in range(generate):
     step([(token, sequence, depth + prompt + i, True) for sequence, token in enumerate(following)])
     following = [likeliest(row) for row in range(sequences)]
 decode_seconds = time.perf_counter() - started
-print(
-    json.dumps(
-        {
-            "prefill_tokens_per_second": prompt / prefill_seconds,
-            "decode_tokens_per_second": generate * sequences / decode_seconds,
-            "load_seconds": load,
-            "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        }
-    )
-)
+print_result(prefill=prompt / prefill_seconds, decode=generate * sequences / decode_seconds, load=load)

@@ -1,13 +1,12 @@
 """One timed run of ONNX Runtime GenAI with its defaults: FOLDER THREADS PROMPT GENERATE 0 1 -> a line of JSON."""
 
 import json
-import random
-import resource
 import sys
 import time
 
 import numpy as np
 import onnxruntime_genai
+from common import print_result, random_tokens
 
 folder, *sizes = sys.argv[1:]
 threads, prompt, generate, depth, sequences = map(int, sizes)
@@ -18,8 +17,7 @@ config = onnxruntime_genai.Config(folder)
 config.overlay(json.dumps({"model": {"decoder": {"session_options": {"intra_op_num_threads": threads}}}}))
 model = onnxruntime_genai.Model(config)
 load = time.perf_counter() - started
-draw = random.Random(0)
-tokens = np.array([[draw.randrange(10, 49000) for _ in range(prompt)]], np.int32)
+tokens = np.array([random_tokens(prompt)], np.int32)
 length = prompt + 1 + generate
 
 
@@ -41,13 +39,4 @@ started = time.perf_counter()
 for _ in range(generate):
     text.generate_next_token()
 decode_seconds = time.perf_counter() - started
-print(
-    json.dumps(
-        {
-            "prefill_tokens_per_second": prompt / prefill_seconds,
-            "decode_tokens_per_second": generate / decode_seconds,
-            "load_seconds": load,
-            "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        }
-    )
-)
+print_result(prefill=prompt / prefill_seconds, decode=generate / decode_seconds, load=load)

@@ -3,15 +3,13 @@
 Its defaults keep the blocks of earlier prompts for prompts that begin like them: the warm-up reads other tokens.
 """
 
-import json
-import random
-import resource
 import sys
 import time
 
 import numpy as np
 import openvino
 import openvino_genai
+from common import print_result, random_tokens
 
 folder, *sizes = sys.argv[1:]
 threads, prompt, generate, depth, sequences = map(int, sizes)
@@ -20,8 +18,8 @@ if (depth, sequences) != (0, 1):
 started = time.perf_counter()
 pipeline = openvino_genai.LLMPipeline(folder, "CPU", INFERENCE_NUM_THREADS=threads)
 load = time.perf_counter() - started
-draw = random.Random(0)
-tokens, others = ([draw.randrange(10, 49000) for _ in range(count)] for count in (prompt, 32))
+drawn = random_tokens(prompt + 32)
+tokens, others = drawn[:prompt], drawn[prompt:]
 
 
 def complete(ids: list[int], count: int) -> openvino_genai.PerfMetrics:
@@ -34,13 +32,4 @@ def complete(ids: list[int], count: int) -> openvino_genai.PerfMetrics:
 
 complete(others, 2)
 metrics = complete(tokens, 1 + generate)
-print(
-    json.dumps(
-        {
-            "prefill_tokens_per_second": prompt / metrics.get_ttft().mean * 1000,
-            "decode_tokens_per_second": 1000 / metrics.get_tpot().mean,
-            "load_seconds": load,
-            "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        }
-    )
-)
+print_result(prefill=prompt / metrics.get_ttft().mean * 1000, decode=1000 / metrics.get_tpot().mean, load=load)

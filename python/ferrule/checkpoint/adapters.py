@@ -21,6 +21,7 @@ from .gguf import read_gguf
 from .peft_config import LARGEST, MERGE, PeftConfig
 from .safetensors import read_safetensors
 
+Tensors = dict[str, StoredTensor]
 V = TypeVar("V")
 
 _CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -95,7 +96,7 @@ def _open_peft(directory: Path) -> Adapter:
             raise ModelNotFound(f"the adapter has no {file.name}", path=directory, hint=hint)
     config = PeftConfig.read(config_path)
     deltas: dict[str, LowRank] = {}
-    factors, magnitudes, whole = _sorted(read_safetensors(path), path)
+    factors, magnitudes, whole = _by_purpose(read_safetensors(path), path)
     for module, (a, b) in _pairs(factors, _PEFT_NAME, path).items():
         fused = _fused_experts(module, config.target_parameters)
         name = fused or module
@@ -116,11 +117,11 @@ def _open_peft(directory: Path) -> Adapter:
     return Adapter(path, None, deltas, whole)
 
 
-def _sorted(tensors: Mapping[str, StoredTensor], path: Path) -> tuple[dict[str, StoredTensor], ...]:
-    """Factors by their own names, magnitudes by their matrices', tensors that replace the model's by theirs."""
-    factors: dict[str, StoredTensor] = {}
-    magnitudes: dict[str, StoredTensor] = {}
-    whole: dict[str, StoredTensor] = {}
+def _by_purpose(tensors: Tensors, path: Path) -> tuple[Tensors, Tensors, Tensors]:
+    """Factors by their own names, magnitudes by those of their matrices, tensors that replace the model's by theirs."""
+    factors: Tensors = {}
+    magnitudes: Tensors = {}
+    whole: Tensors = {}
     for name, tensor in tensors.items():
         if match := _MAGNITUDE.fullmatch(name):
             _add(magnitudes, match[1], tensor, tensor, path)

@@ -106,11 +106,6 @@ def hf_tensor_name(architecture: str, name: str) -> str:
     return _translated(_tensor_table(architecture), name)
 
 
-def gguf_tensor_name(architecture: str, name: str) -> str:
-    """The GGUF name of a Hugging Face tensor; the name itself where the tables do not know it."""
-    return _translated({hf: gguf for gguf, hf in _tensor_table(architecture).items()}, name)
-
-
 def hf_rows(architecture: str, name: str, n: int, config: Mapping[str, Any]) -> NDArray[np.intp] | None:
     """Which row of Hugging Face's matrix `name` (without ".weight") each of the n rows in a GGUF file is.
 
