@@ -208,6 +208,15 @@ class Graph:
         self.states.append(layer)
         return layer
 
+    def _lengths(self) -> Operands:
+        """The inputs that say how long sequences are, and where in them the step's tokens."""
+        return {"positions": self.input("positions", (TOKENS,)), "lengths": self.input("lengths", (TOKENS,))}
+
+    def _history(self, cache: CacheLayer) -> Operands:
+        """A cache, and the inputs that say where in it the blocks of each sequence are."""
+        spans, table = self.input("spans", (SEQUENCES, 4), "u32"), self.input("block_table", ("blocks",))
+        return {"cache": cache, "spans": spans, "block_table": table}
+
     def _carried(self, state: StateLayer) -> Operands:
         """A state, and the inputs that say which tokens and which slot of it belong to a sequence."""
         spans, slots = self.input("spans", (SEQUENCES, 4), "u32"), self.input("state_slots", (SEQUENCES,))
@@ -252,7 +261,7 @@ class Graph:
         return self._record("layer_norm", x.shape, operands, eps=eps, weight_offset=weight_offset, groups=groups)
 
     def linear(self, x: Value, weight: Weight, bias: Weight | None = None) -> Value:
-        """X [rows, n_in] times weight [n_out, n_in] transposed, plus bias [n_out]."""
+        """x [rows, n_in] times weight [n_out, n_in] transposed, plus bias [n_out]."""
         return self._record("linear", (x.shape[0], weight.shape[0]), {"x": x, "weight": weight, "bias": bias})
 
     def rope_table(self, frequencies: Weight, scale: float = 1.0) -> Value:
@@ -267,11 +276,8 @@ class Graph:
         Wang et al. 2024. The step input `axis_positions` [tokens, 3] holds a token's own position three times unless it
         shows an image.
         """
-        operands: Operands = {
-            "axis_positions": self.input("axis_positions", (TOKENS, 3)),
-            "frequencies": frequencies,
-            "axes": axes,
-        }
+        positions = self.input("axis_positions", (TOKENS, 3))
+        operands: Operands = {"axis_positions": positions, "frequencies": frequencies, "axes": axes}
         return self._record("sectioned_rope_table", (TOKENS, 2 * frequencies.shape[0]), operands, scale=scale)
 
     def long_rope_table(
@@ -282,12 +288,7 @@ class Graph:
         Ding et al. 2024. The step input `lengths` [tokens] is the length that the token's sequence has reached after
         this step or, while a prompt is read in chunks, will have when it is read.
         """
-        operands: Operands = {
-            "positions": self.input("positions", (TOKENS,)),
-            "lengths": self.input("lengths", (TOKENS,)),
-            "short_frequencies": short,
-            "long_frequencies": long,
-        }
+        operands: Operands = {**self._lengths(), "short_frequencies": short, "long_frequencies": long}
         scales = {"short_scale": short_scale, "long_scale": long_scale}
         return self._record("long_rope_table", (TOKENS, 2 * short.shape[0]), operands, threshold=threshold, **scales)
 
@@ -296,11 +297,7 @@ class Graph:
 
         s is 1 for sequences up to `threshold`; `lengths` as in long_rope_table. NTK-aware scaling by length.
         """
-        operands: Operands = {
-            "positions": self.input("positions", (TOKENS,)),
-            "lengths": self.input("lengths", (TOKENS,)),
-            "frequencies": frequencies,
-        }
+        operands: Operands = {**self._lengths(), "frequencies": frequencies}
         shape = (TOKENS, 2 * frequencies.shape[0])
         return self._record("dynamic_rope_table", shape, operands, factor=factor, threshold=threshold)
 
@@ -334,26 +331,14 @@ class Graph:
         [heads] times (j - i) is added to scores (Press et al. 2022).
         """
         heads = q.width // cache.head_dim
-        operands: Operands = {
-            "q": q,
-            "cache": cache,
-            "spans": self.input("spans", (SEQUENCES, 4), "u32"),
-            "block_table": self.input("block_table", ("blocks",)),
-            "sinks": sinks,
-            "slopes": slopes,
-        }
+        operands: Operands = {"q": q, **self._history(cache), "sinks": sinks, "slopes": slopes}
         shape = (q.shape[0], heads * cache.v_head_dim)
         return self._record("attention", shape, operands, heads=heads, scale=scale, window=window, softcap=softcap)
 
     def chunked_attention(self, q: Value, cache: CacheLayer, *, scale: float, chunk: int) -> Value:
         """As attention, where position i sees j only in its own chunk: j // chunk == i // chunk."""
         heads = q.width // cache.head_dim
-        operands: Operands = {
-            "q": q,
-            "cache": cache,
-            "spans": self.input("spans", (SEQUENCES, 4), "u32"),
-            "block_table": self.input("block_table", ("blocks",)),
-        }
+        operands: Operands = {"q": q, **self._history(cache)}
         shape = (q.shape[0], heads * cache.v_head_dim)
         return self._record("chunked_attention", shape, operands, heads=heads, scale=scale, chunk=chunk)
 
@@ -368,13 +353,7 @@ class Graph:
         q: [tokens, heads * head_dim]; weights: [tokens, heads]. Position j <= i scores
         sum_h weights_h max(0, scale q_h . k_j); a row holds the `top` best as exact numbers, -1 where there are fewer.
         """
-        operands: Operands = {
-            "q": q,
-            "weights": weights,
-            "cache": cache,
-            "spans": self.input("spans", (SEQUENCES, 4), "u32"),
-            "block_table": self.input("block_table", ("blocks",)),
-        }
+        operands: Operands = {"q": q, "weights": weights, **self._history(cache)}
         attributes = {"heads": weights.width, "scale": scale, "top": top}
         return self._record("select_positions", (q.shape[0], top), operands, **attributes)
 
@@ -401,9 +380,7 @@ class Graph:
         operands: Operands = {
             "q": q,
             "q_rotated": q_rotated,
-            "cache": cache,
-            "spans": self.input("spans", (SEQUENCES, 4), "u32"),
-            "block_table": self.input("block_table", ("blocks",)),
+            **self._history(cache),
             "k_up": k_up,
             "v_up": v_up,
             "selected": selected,
@@ -419,16 +396,16 @@ class Graph:
         return self._record("gated_activation", up.shape, {"gate": gate, "up": up}, activation=activation)
 
     def clamped_swiglu(self, gate: Value, up: Value, *, alpha: float, limit: float) -> Value:
-        """G * sigmoid(alpha * g) * (u + 1), g = min(gate, limit), u = up clamped to +-limit (OpenAI 2025, gpt-oss)."""
+        """g * sigmoid(alpha * g) * (u + 1), g = min(gate, limit), u = up clamped to +-limit (OpenAI 2025, gpt-oss)."""
         return self._record("clamped_swiglu", up.shape, {"gate": gate, "up": up}, alpha=alpha, limit=limit)
 
     def xielu(self, x: Value, *, positive: float, negative: float, beta: float, eps: float) -> Value:
-        """Positive * x^2 + beta * x for x > 0, else negative * (expm1(min(x, eps)) - x) + beta * x (Huang 2024)."""
+        """positive * x^2 + beta * x for x > 0, else negative * (expm1(min(x, eps)) - x) + beta * x (Huang 2024)."""
         attributes = {"positive": positive, "negative": negative, "beta": beta, "eps": eps}
         return self._record("xielu", x.shape, {"x": x}, **attributes)
 
     def clamp(self, x: Value, limit: float) -> Value:
-        """X limited to [-limit, limit]; nothing is recorded for a limit of 0."""
+        """x limited to [-limit, limit]; nothing is recorded for a limit of 0."""
         return x if limit == 0.0 else self._record("clamp", x.shape, {"x": x}, limit=limit)
 
     def root_mean_square(self, x: Value) -> Value:
@@ -440,7 +417,7 @@ class Graph:
         return self._record("keep_outliers", x.shape, {"x": x}, deviations=deviations)
 
     def scale_columns(self, x: Value, factors: Weight) -> Value:
-        """X [rows, width] * factors [width]."""
+        """x [rows, width] * factors [width]."""
         return self._record("scale_columns", x.shape, {"x": x, "factors": factors})
 
     def scale_groups(self, x: Value, factors: Value) -> Value:
@@ -448,14 +425,14 @@ class Graph:
         return self._record("scale_groups", x.shape, {"x": x, "factors": factors}, groups=factors.width)
 
     def scale_by_position(self, x: Value, *, beta: float, period: float, offset: int) -> Value:
-        """X * (1 + beta * log(1 + floor((position + offset) / period))): queries sharpened over long contexts."""
+        """x * (1 + beta * log(1 + floor((position + offset) / period))): queries sharpened over long contexts."""
         operands: Operands = {"x": x, "positions": self.input("positions", (TOKENS,))}
         return self._record("scale_by_position", x.shape, operands, beta=beta, period=period, offset=offset)
 
     def mix_streams(
         self, x: Value, coefficients: Value | Weight, *, width: int, residual: Value | None = None
     ) -> Value:
-        """Residual + sums of the vectors in a row of x, by coefficients -> [rows, outputs * width].
+        """residual + sums of the vectors in a row of x, by coefficients -> [rows, outputs * width].
 
         x: [rows, inputs * width]; coefficients: [rows, outputs * inputs], or [outputs * inputs] for every row; residual
         as the result, zero where absent.
@@ -512,7 +489,7 @@ class Graph:
     def expert_linear(
         self, x: Value, routes: Value, weight: Experts, bias: Weight | None = None, *, weighted: bool = False
     ) -> Value:
-        """X times the transposed matrix of each of the k chosen experts, plus its row of bias [experts, n_out].
+        """x times the transposed matrix of each of the k chosen experts, plus its row of bias [experts, n_out].
 
         x: [tokens, n_in], the same for all slots, or [tokens, k * n_in], one part for each slot; routes: of route. With
         `weighted` a slot's result is multiplied by its weight. -> [tokens, k * n_out]
@@ -584,28 +561,20 @@ class Graph:
         S[h] = exp(a[h] softplus(dt + dt_bias)) S[h]; S[h] += k (beta (v - S[h]^T k))^T; out[h] = S[h]^T q
         -> [tokens, heads * dv]
         """
-        operands: Operands = {
-            "q": q,
-            "k": k,
-            "v": v,
-            "beta": beta,
-            "dt": dt,
-            "a": a,
-            "dt_bias": dt_bias,
-            **self._carried(state),
-        }
+        operands: Operands = {"q": q, "k": k, "v": v, "beta": beta, "dt": dt, "a": a, "dt_bias": dt_bias}
+        operands = {**operands, **self._carried(state)}
         return self._record("gated_delta_rule", v.shape, operands, tiled=tiled)
 
     def add(self, a: Value, b: Value) -> Value:
-        """A + b."""
+        """a + b."""
         return self._record("add", a.shape, {"a": a, "b": b})
 
     def scale(self, x: Value, factor: float) -> Value:
-        """Factor * x; nothing is recorded for a factor of 1."""
+        """factor * x; nothing is recorded for a factor of 1."""
         return x if factor == 1.0 else self._record("scale", x.shape, {"x": x}, factor=factor)
 
     def softcap(self, x: Value, cap: float) -> Value:
-        """Cap * tanh(x / cap); nothing is recorded for a cap of 0."""
+        """cap * tanh(x / cap); nothing is recorded for a cap of 0."""
         return x if cap == 0.0 else self._record("softcap", x.shape, {"x": x}, cap=cap)
 
     def take_rows(self, x: Value) -> Value:

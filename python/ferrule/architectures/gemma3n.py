@@ -83,7 +83,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
 
 
 def stacked(w: Weights, name: str, n: int, size: int) -> Sequence[Weight]:
-    """N square matrices, each in a tensor or, in GGUF, all in one."""
+    """n square matrices, each in a tensor or, in GGUF, all in one."""
     if f"{name}.weight" in w:
         return w.experts(name, n, size, size).matrices
     return [w.matrix(f"{name}.{i}.weight", size, size) for i in range(n)]

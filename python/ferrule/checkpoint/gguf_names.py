@@ -1,6 +1,6 @@
 """GGUF's names in Hugging Face's spelling: tensors, and metadata as a config.
 
-One shared table serves every family; `gguf_families.py` holds what differs. A name that is in no table keeps its GGUF
+One shared table serves every family; `gguf_families/` holds what differs. A name that is in no table keeps its GGUF
 spelling, so that whoever builds the model sees it and can refuse it: nothing is dropped silently. The config comes out
 in the flat form (`rope_theta`, `rope_scaling`, `rope_local_base_freq`). Facts that GGUF does not store (Gemma 3's
 pattern of windows, its local RoPE base) are left to the architecture's defaults.

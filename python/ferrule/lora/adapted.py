@@ -47,7 +47,7 @@ class _Product:
     delta: Delta
 
     def add_delta(self, g: Graph, to: Value) -> Value:
-        """To + B (A x), scaled."""
+        """to + B (A x), scaled."""
         with g.layer(self.op.layer), g.stage(f"{self.op.stage} lora"):
             total = g.add(to, _times(g, self.op, self.low, self.delta.b, **self.op.attributes))
             return total if self.delta.factors is None else g.scale_columns(total, self.delta.factors)
@@ -116,7 +116,7 @@ class _Rewriting:
 def _times(
     g: Graph, op: Op, x: Operand, matrix: Matrix, *, weighted: bool = False, scale: float = 1.0, **_: object
 ) -> Value:
-    """X times a matrix or, in a mixture, that of each chosen expert; the rows of a table that x, an input, names."""
+    """x times a matrix or, in a mixture, that of each chosen expert; the rows of a table that x, an input, names."""
     if isinstance(x, Input):
         assert isinstance(matrix, Weight)
         return g.embedding(matrix, scale, index="positions" if x.name == "positions" else "tokens")

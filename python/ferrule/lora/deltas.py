@@ -109,7 +109,7 @@ class Deltas:
         return Delta(self._a[stored], b, factors)
 
     def copies(self, op: Op) -> dict[str, Experts]:
-        """K_up and v_up of latent attention with their deltas, in float32; nothing where they have none."""
+        """k_up and v_up of latent attention with their deltas, in float32; nothing where they have none."""
         k_up, v_up = (op.operands[name] for name in ("k_up", "v_up"))
         assert isinstance(k_up, Experts)
         assert isinstance(v_up, Experts)

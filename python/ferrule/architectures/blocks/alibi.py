@@ -8,7 +8,7 @@ from ...graph import Graph, Weight
 
 
 def alibi_slopes(g: Graph, heads: int, *, largest: float = 8.0, factor: float = 1.0) -> Weight:
-    """Factor * 2^(-largest * i / n) for i = 1 .. n, n the power of two not below `heads` (Press et al. 2022).
+    """factor * 2^(-largest * i / n) for i = 1 .. n, n the power of two not below `heads` (Press et al. 2022).
 
     Of more slopes than heads the even i come first, then the odd ones.
     """

@@ -90,13 +90,13 @@ class Norm:
 def linear(
     g: Graph, x: Value, w: Weights, name: str, n_out: int, *, rows: Rows | None = None, transposed: bool = False
 ) -> Value:
-    """X times `<name>.weight` plus, where the file has one, `<name>.bias`; `rows` and `transposed` as in Weights."""
+    """x times `<name>.weight` plus, where the file has one, `<name>.bias`; `rows` and `transposed` as in Weights."""
     weight = w.matrix(f"{name}.weight", n_out, x.width, rows=rows, transposed=transposed)
     return g.linear(x, weight, w.optional_vector(f"{name}.bias", n_out, rows=rows))
 
 
 def residual(g: Graph, x: Value, mixed: Value, stage: str, *, factor: float = 1.0) -> Value:
-    """X + factor * mixed."""
+    """x + factor * mixed."""
     with g.stage(stage):
         return g.add(x, g.scale(mixed, factor))
 
