@@ -90,9 +90,7 @@ class Weights:
         if transposed:
             stored = self._turned(stored)
         slices = stored.data.reshape(count, -1)
-        parts = [
-            replace(stored, name=f"{stored.name}[{e}]", shape=stored.shape[1:], data=slices[e]) for e in range(count)
-        ]
+        parts = [StoredTensor(f"{stored.name}[{e}]", stored.shape[1:], stored.format, slices[e]) for e in range(count)]
         return Experts(tuple(self._rows(part, n_out, n_in, rows) for part in parts))
 
     def vector(self, name: str, n: int, *, rows: Rows | None = None) -> Weight:

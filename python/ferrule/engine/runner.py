@@ -28,6 +28,7 @@ from .step_inputs import Chunk, StepInputs, step_inputs
 # of each head, and a row saves 768 of them and the reading of wider keys and values; measured with 16 such heads, both
 # forms are equal near 110 rows.
 EXPANDED_ROWS = 128
+SIGNATURES = _core.signatures()  # made afresh by every call
 FIELD_DTYPES = {"u32": np.dtype("<u4"), "f32": np.dtype("<f4")}
 
 
@@ -187,7 +188,6 @@ def _no_numbers() -> DeviceError:
 
 def compile_plan(plan: Plan, executor: Executor, cache: KVCache) -> _core.Program:
     """The executor's form of a plan, validated."""
-    signatures = _core.signatures()
     weights = {weight: i for i, weight in enumerate(plan.weights)}
     tables = {experts: i for i, experts in enumerate(plan.tables)}
     inputs = {source: i for i, source in enumerate(plan.inputs)}
@@ -213,7 +213,7 @@ def compile_plan(plan: Plan, executor: Executor, cache: KVCache) -> _core.Progra
                 raise AssertionError(f"no kernel takes {type(o).__name__}")
 
     def launch(step: Launch) -> tuple[Any, ...]:
-        operands = [operand(step.operands.get(name), step.params) for name, _, _ in signatures[step.op][2]]
+        operands = [operand(step.operands.get(name), step.params) for name, _, _ in SIGNATURES[step.op][2]]
         return step.kernel, operands, pack_params(step.op, step.params), str(step.rows), step.barrier
 
     dims = plan.max_dims
@@ -232,7 +232,7 @@ def compile_plan(plan: Plan, executor: Executor, cache: KVCache) -> _core.Progra
 
 def pack_params(op: str, params: Any) -> bytes:
     """A parameter struct's bytes, fields placed as the op's header declares them."""
-    size, fields, _ = _core.signatures()[op]
+    size, fields, _ = SIGNATURES[op]
     packed = bytearray(size)
     for name, kind, offset in fields:
         packed[offset : offset + 4] = np.array(params[name], FIELD_DTYPES[kind]).tobytes()

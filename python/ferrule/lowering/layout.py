@@ -57,15 +57,15 @@ def assign(launches: list[Launch], outputs: Set[Value], max_dims: Mapping[str, i
     offsets: dict[Value, int] = {}
     size = {value: -(-row_bytes(value) * max_dims[str(value.shape[0])] // ALIGNMENT) * ALIGNMENT for value in birth}
     total = 0
+    alive: list[Value] = []
     for value in birth:  # in order of birth
-        alive = sorted(
-            (offsets[other], offsets[other] + size[other]) for other in offsets if death[other] >= birth[value]
-        )
+        alive = [other for other in alive if death[other] >= birth[value]]
         offset = 0
-        for begin, end in alive:
+        for begin, end in sorted((offsets[other], offsets[other] + size[other]) for other in alive):
             if offset + size[value] <= begin:
                 break
             offset = max(offset, end)
         offsets[value] = offset
+        alive.append(value)
         total = max(total, offset + size[value])
     return offsets, total

@@ -8,7 +8,6 @@ from typing import Any
 import tokenizers
 
 from ..errors import ChatTemplateError, TokenizerError
-from .chat_template import render_chat_template
 from .detokenizer import Detokenizer, PieceRules
 
 # Special tokens by which instruction-tuned models end their turn, whatever the config lists (llama.cpp's list).
@@ -154,6 +153,8 @@ class Tokenizer:
                 "the model has no chat template",
                 hint='Pass one, chat_template="{% for message in messages %}...{% endfor %}", or give generate() text',
             )
+        from .chat_template import render_chat_template  # here, so that Jinja is imported only where it is needed
+
         variables = {
             **self.special_tokens,
             "messages": messages,
