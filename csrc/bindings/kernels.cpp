@@ -56,12 +56,20 @@ std::map<std::string, Signature> signatures() {
     return result;
 }
 
-std::map<std::string, uint32_t> activations() {
-    std::map<std::string, uint32_t> values;
-    for (const ActivationName& activation : kActivations) {
-        values[activation.name] = static_cast<uint32_t>(activation.value);
-    }
+using Values = std::map<std::string, uint32_t>;
+
+template <class T, size_t n>
+Values values_of(const NamedValue<T> (&named)[n]) {
+    Values values;
+    for (const NamedValue<T>& each : named) values[each.name] = static_cast<uint32_t>(each.value);
     return values;
+}
+
+std::map<std::string, Values> parameter_values() {
+    return {{"activation", values_of(kActivations)},
+            {"group_score", values_of(kGroupScores)},
+            {"pairing", values_of(kRopePairings)},
+            {"scoring", values_of(kScorings)}};
 }
 
 std::vector<std::string> target_names(bool only_supported) {
@@ -144,7 +152,8 @@ void init_kernels(nb::module_& m) {
         "signatures", &signatures,
         "Per op: bytes of its parameters, its fields (name, \"u32\" or \"f32\", byte offset), and its operands (name, "
         "\"read\", \"write\" or \"read_write\", optional), in the order of kernels' arguments.");
-    m.def("activations", &activations, "Name of an activation -> its value as a kernel parameter.");
+    m.def("parameter_values", &parameter_values,
+          "Kernel parameter that chooses among several -> name of each choice -> its number.");
     m.def("kernels", &kernels, "target"_a, "Name of every kernel of a target -> its op.");
     m.def(
         "linears_partials",

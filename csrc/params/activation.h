@@ -1,6 +1,7 @@
 // activation: out = act(x). x, out: f32 [rows, width].
 #pragma once
 #include "metal_dispatch.h"
+#include "named_value.h"
 #include "signature.h"
 
 namespace ferrule {
@@ -17,11 +18,7 @@ enum class Activation : uint32_t {
 };
 
 #ifndef __METAL_VERSION__
-struct ActivationName {
-    const char* name;
-    Activation value;
-};
-inline constexpr ActivationName kActivations[] = {
+inline constexpr NamedValue<Activation> kActivations[] = {
     {"silu", Activation::silu},        {"gelu_tanh", Activation::gelu_tanh}, {"gelu_erf", Activation::gelu_erf},
     {"relu", Activation::relu},        {"relu2", Activation::relu2},         {"sigmoid", Activation::sigmoid},
     {"identity", Activation::identity}};

@@ -3,9 +3,14 @@
 // pairing 0 (half): pairs (i, i + n_pairs); 1 (adjacent): pairs (2i, 2i + 1).
 #pragma once
 #include "metal_dispatch.h"
+#include "named_value.h"
 #include "signature.h"
 
 namespace ferrule {
+
+#ifndef __METAL_VERSION__
+inline constexpr NamedValue<uint32_t> kRopePairings[] = {{"half", 0}, {"adjacent", 1}};
+#endif
 
 struct Rope {
     uint32_t heads;

@@ -10,12 +10,19 @@
 // weight that it has in a softmax over the logits s with m - s <= 2 * jitter * max(|s|, m); and so on without it.
 #pragma once
 #include "metal_dispatch.h"
+#include "named_value.h"
 #include "signature.h"
 
 namespace ferrule {
 
 enum class Scoring : uint32_t { softmax = 0, sigmoid = 1, sparsemixer = 2 };
 enum class GroupScore : uint32_t { max = 0, top2 = 1 };
+
+#ifndef __METAL_VERSION__
+inline constexpr NamedValue<Scoring> kScorings[] = {
+    {"softmax", Scoring::softmax}, {"sigmoid", Scoring::sigmoid}, {"sparsemixer", Scoring::sparsemixer}};
+inline constexpr NamedValue<GroupScore> kGroupScores[] = {{"max", GroupScore::max}, {"top2", GroupScore::top2}};
+#endif
 
 struct Route {
     uint32_t experts;

@@ -47,8 +47,10 @@ def signatures() -> dict[str, tuple[int, list[tuple[str, str, int]], list[tuple[
     Per op: bytes of its parameters, its fields (name, "u32" or "f32", byte offset), and its operands (name, "read", "write" or "read_write", optional), in the order of kernels' arguments.
     """
 
-def activations() -> dict[str, int]:
-    """Name of an activation -> its value as a kernel parameter."""
+def parameter_values() -> dict[str, dict[str, int]]:
+    """
+    Kernel parameter that chooses among several -> name of each choice -> its number.
+    """
 
 def kernels(target: str) -> dict[str, str]:
     """Name of every kernel of a target -> its op."""

@@ -167,7 +167,7 @@ def divergence(path: Path, prompt: Tokens, *, fault_in_layer: int | None = None)
     row = choose.TABLE["gated_activation"]
 
     def params(op: Op) -> dict[str, Any]:
-        wrong = {"activation": _core.activations()["relu"]} if op.layer == fault_in_layer else {}
+        wrong = {"activation": _core.parameter_values()["activation"]["relu"]} if op.layer == fault_in_layer else {}
         return {**row.params(op), **wrong}
 
     choose.TABLE = {**choose.TABLE, "gated_activation": replace(row, params=params)}

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from .. import _core
 from ..errors import UnsupportedOp
 from ..formats import FORMATS
 from ..graph import CacheLayer, Dim, Experts, Op, StateLayer, Value, Weight
@@ -18,12 +17,8 @@ from .layout import planes
 from .metal import linears_params
 from .metal_limits import LIMITS
 from .op_list import value_of
-from .plan import Launch, Params
+from .plan import CHOICES, Launch, Params
 from .targets import RowClass, Target
-
-PAIRINGS = {"half": 0, "adjacent": 1}
-SCORINGS = {"softmax": 0, "sigmoid": 1, "sparsemixer": 2}  # csrc/params/route.h
-GROUP_SCORES = {"max": 0, "top2": 1}
 
 
 @dataclass(frozen=True)
@@ -135,8 +130,7 @@ def _route(op: Op) -> Params:
     return {
         **attributes,
         "experts": value_of(op, "logits").width,
-        "scoring": SCORINGS[attributes["scoring"]],
-        "group_score": GROUP_SCORES[attributes["group_score"]],
+        **_chosen(op, "scoring", "group_score"),
     }
 
 
@@ -176,7 +170,7 @@ def _embedding(op: Op) -> Params:
 
 def _rope(op: Op) -> Params:
     n_pairs = value_of(op, "table").width // 2
-    return {**op.attributes, "n_pairs": n_pairs, "pairing": PAIRINGS[op.attributes["pairing"]]}
+    return {**op.attributes, "n_pairs": n_pairs, **_chosen(op, "pairing")}
 
 
 def _cache(op: Op) -> Params:
@@ -188,12 +182,11 @@ def _cache(op: Op) -> Params:
 def _qkv_prepare(op: Op) -> Params:
     table, cache = op.operands.get("table"), _cache(op) if "cache" in op.operands else {"kv_heads": 0, "v_head_dim": 0}
     n_pairs = table.width // 2 if isinstance(table, Value) else 0
-    return {**cache, **op.attributes, "n_pairs": n_pairs, "pairing": PAIRINGS[op.attributes["pairing"]]}
+    return {**cache, **op.attributes, "n_pairs": n_pairs, **_chosen(op, "pairing")}
 
 
 def _activation(op: Op) -> Params:
-    activation = _core.activations()[op.attributes["activation"]]
-    return {**_width(op), "parts": _out(op).parts, "activation": activation, "planes": planes(_out(op))}
+    return {**_width(op), "parts": _out(op).parts, "planes": planes(_out(op)), **_chosen(op, "activation")}
 
 
 TABLE: Mapping[str, Row] = {
@@ -299,6 +292,11 @@ def missing(target: Target, kernel: str, signature: str, params: Params) -> str 
         return f"target {target.name} has no kernel {kernel}"
     needs = LIMITS[signature](params) if target.backend == "metal" and signature in LIMITS else None
     return f"kernel {kernel} of target {target.name} needs {needs}" if needs else None
+
+
+def _chosen(op: Op, *parameters: str) -> Params:
+    """The numbers of what the op's attributes choose by name."""
+    return {parameter: CHOICES[parameter][op.attributes[parameter]] for parameter in parameters}
 
 
 def _out(op: Op) -> Value:

@@ -11,7 +11,7 @@ from .. import _core
 from ..graph import CacheLayer, Dim, Experts, Op, Operand, Value, Weight
 from .fusions import residual_in_linear, scale_in_linear
 from .op_list import Ops, makers_of, users_of, value_of
-from .plan import Params
+from .plan import CHOICES, Params
 from .qkv_prepare import qkv_prepare
 from .targets import MOST_ROWS, RowClass
 
@@ -145,7 +145,7 @@ def linears_params(op: Op) -> Params:
         "scale": op.attributes.get("scale", 1.0),
         "activated": int(activation is not None and not gated),
         "gated": int(gated),
-        "activation": _core.activations()[activation] if activation else 0,
+        "activation": CHOICES["activation"][activation] if activation else 0,
         "up_stride": up.width if isinstance(up, Value) else 0,
         "up_begin": op.attributes.get("up_begin", 0),
         "split": int("partials" in op.operands),

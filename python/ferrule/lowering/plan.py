@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .. import _core
 from ..graph import Dim, Experts, Graph, Input, Operand, Value, Weight
 from .targets import RowClass, Target
 
 Params = Mapping[str, int | float]
+
+CHOICES = _core.parameter_values()  # parameter that chooses among several -> name of each choice -> its number
 
 
 @dataclass(eq=False)
