@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import os
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -15,24 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core
 from .architectures import Architecture
 from .checkpoint import Adapter, Checkpoint, open_adapter, open_checkpoint
-from .engine import devices, kv_cache, machine
+from .engine import devices, kv_cache, machine, memory
 from .engine.generation import Completion, Stream, check_length
 from .engine.runner import Runner
 from .engine.sampling import GenerationOptions, check_integer
 from .engine.step_inputs import Chunk
-from .errors import DeviceError, FerruleError, MemoryBudgetError, OptionError, UnsupportedOp
-from .graph import Graph
+from .errors import FerruleError, OptionError
 from .lora import record_adapted
-from .lowering import Target, lower
 from .lowering.layout import KV_DTYPES
 from .tokenizer import Tokenizer, load_tokenizer
 
 Message = Mapping[str, Any]
-
-_POOL_POSITIONS = 16 * 2048  # what all texts together may keep where the context is shorter
 
 
 def load(
@@ -105,11 +99,17 @@ def load(
     lora = None if adapter is None else open_adapter(adapter)
     architecture = record_adapted(checkpoint, lora, ignore_config_keys=ignore_config_keys)
     graph = architecture.graph
-    runs_on, reason = _choose_device(device, target, activation_bits, graph, kv_dtype)
-    dtype = kv_cache.cache_dtype(graph, runs_on, kv_dtype)
-    positions, pool = _budget(checkpoint, architecture, context, kv_cache.position_bytes(graph.caches, dtype))
+    runs_on, reason = devices.choose(graph, device, target=target, activation_bits=activation_bits, kv_dtype=kv_dtype)
+    dtype, weight_bytes = kv_cache.cache_dtype(graph, runs_on, kv_dtype), _mapped_bytes(checkpoint)
+    positions, pool = memory.budget(
+        checkpoint.path,
+        limit=architecture.context,
+        context=context,
+        weight_bytes=weight_bytes,
+        position_bytes=kv_cache.position_bytes(graph.caches, dtype),
+    )
     cache = kv_cache.KVCache(graph.caches, dtype=dtype, positions=pool, states=graph.states)
-    moves = huge_pages and runs_on.backend == "cpu" and 2 * _mapped_bytes(checkpoint) <= machine.available_bytes()
+    moves = huge_pages and runs_on.backend == "cpu" and 2 * weight_bytes <= machine.available_bytes()
     runner = Runner(graph, runs_on, cache, threads=threads or machine.cores(), huge_pages=moves)
     return Model(
         checkpoint,
@@ -320,64 +320,5 @@ def _check_choice(name: str, value: object, choices: Sequence[object]) -> None:
         raise OptionError(f"{name} is unknown", expected=" or ".join(map(repr, choices)), found=repr(value))
 
 
-def _choose_device(
-    device: str, target: str | None, activation_bits: int, graph: Graph, kv_dtype: str
-) -> tuple[Target, str]:
-    """What the model runs on, and why. Raises DeviceError or UnsupportedOp where that was asked for and cannot be."""
-
-    def gpu() -> Target:
-        found = devices.gpu()
-        dtype = kv_cache.cache_dtype(graph, found, kv_dtype)
-        lower(graph, found, "one_row", kv_dtype=dtype)
-        lower(graph, found, "many_rows", kv_dtype=dtype)
-        return found
-
-    if device == "metal":
-        for option, is_set in (("target", target is not None), ("activation_bits", activation_bits != 16)):
-            if is_set:
-                raise OptionError(f"{option} is for the CPU", expected='device="cpu"', found='device="metal"')
-        return gpu(), "asked for"
-    if device == "cpu" or target is not None:
-        return devices.cpu(target, activation_bits=activation_bits), "asked for"
-    if _core.metal_backend() != "gpu":
-        return devices.cpu(activation_bits=activation_bits), "this build of ferrule has no Metal backend"
-    try:
-        return gpu(), "the GPU can run the model"
-    except (DeviceError, UnsupportedOp) as error:
-        return devices.cpu(activation_bits=activation_bits), str(error)
-
-
 def _mapped_bytes(checkpoint: Checkpoint) -> int:
     return sum(tensor.data.nbytes for tensor in checkpoint.tensors.values())
-
-
-def _budget(
-    checkpoint: Checkpoint, architecture: Architecture, context: int | None, position_bytes: int
-) -> tuple[int, int]:
-    """(context of one text, positions that all texts together may keep), so that the cache fits into memory.
-
-    Weights are mapped, so memory need not hold them all: too large a model is slow, not impossible. The cache may take
-    what they leave, and at least a quarter of memory.
-    """
-    limit, memory, weights = architecture.context, machine.memory_bytes(), _mapped_bytes(checkpoint)
-    if weights > memory:
-        warnings.warn(
-            f"{checkpoint.path.name} has {weights / 1e9:.1f} GB of weights, this machine {memory / 1e9:.1f} GB of "
-            "memory: every token will read weights from disk",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-    fitting = max(memory - weights, memory // 4) // max(position_bytes, 1)
-    if context is None:
-        context = max(min(limit, fitting), 1)
-    else:
-        check_integer("context", context, 1, limit)
-    if context > fitting:
-        raise MemoryBudgetError(
-            f"a context of {context} does not fit into memory",
-            path=checkpoint.path,
-            expected=f"at most {fitting}, for this machine's {memory / 1e9:.1f} GB",
-            found=f"{weights / 1e9:.1f} GB of weights and {context * position_bytes / 1e9:.1f} GB of cache",
-            hint=f"Load with context={fitting} or less",
-        )
-    return context, min(max(context, _POOL_POSITIONS), fitting)
