@@ -23,7 +23,7 @@ static void load_x(device const float* x,
     for (uint i = thread_index; i < product_tile::kRows * product_tile::kDepth; i += product_tile::kThreads) {
         const uint r = i / product_tile::kDepth, c = i % product_tile::kDepth;
         const bool inside = r < n_rows && begin + c < k;
-        tile[r * product_tile::kXStride + c] = inside ? x[ulong(parts[r]) * k + begin + c] : 0.0f;
+        tile[r * product_tile::kStride + c] = inside ? x[ulong(parts[r]) * k + begin + c] : 0.0f;
     }
 }
 
@@ -40,8 +40,8 @@ kernel void expert_matmul(device const float* x [[buffer(expert_linear::x)]],
                           uint thread_index [[thread_index_in_threadgroup]],
                           uint simdgroup [[simdgroup_index_in_threadgroup]]) {
     typedef typename product_tile::Decoded<Block>::Value Tile;
-    threadgroup float x_tile[product_tile::kRows * product_tile::kXStride];
-    threadgroup Tile weight_tile[product_tile::kColumns * product_tile::kWeightStride];
+    threadgroup float x_tile[product_tile::kRows * product_tile::kStride];
+    threadgroup Tile weight_tile[product_tile::kColumns * product_tile::kStride];
     threadgroup float out_tile[product_tile::kSize];
     threadgroup uint slots[product_tile::kRows];
     threadgroup uint parts[product_tile::kRows];  // of x

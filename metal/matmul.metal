@@ -22,7 +22,7 @@ static void load_x(device const float* x,
     for (uint i = thread_index; i < product_tile::kRows * product_tile::kDepth; i += product_tile::kThreads) {
         const uint r = i / product_tile::kDepth, c = i % product_tile::kDepth;
         const bool inside = row + r < n_rows && begin + c < k;
-        tile[r * product_tile::kXStride + c] = inside ? x[ulong(row + r) * k + begin + c] : 0.0f;
+        tile[r * product_tile::kStride + c] = inside ? x[ulong(row + r) * k + begin + c] : 0.0f;
     }
 }
 
@@ -47,8 +47,8 @@ kernel void multiply_tile(device const float* x [[buffer(linears::x)]],
                           uint thread_index [[thread_index_in_threadgroup]],
                           uint simdgroup [[simdgroup_index_in_threadgroup]]) {
     typedef typename product_tile::Decoded<Block>::Value Tile;
-    threadgroup float x_tile[product_tile::kRows * product_tile::kXStride];
-    threadgroup Tile weight_tile[product_tile::kColumns * product_tile::kWeightStride];
+    threadgroup float x_tile[product_tile::kRows * product_tile::kStride];
+    threadgroup Tile weight_tile[product_tile::kColumns * product_tile::kStride];
     threadgroup float out_tile[product_tile::kSize];
     const uint k = params.k, row = group.x * product_tile::kRows;
     const LinearTile<Block> tile =

@@ -10,8 +10,7 @@ namespace ferrule {
 
 namespace product_tile {
 
-constant constexpr uint kXStride = kDepth + 4;       // of rows of the x tile, against bank conflicts
-constant constexpr uint kWeightStride = kDepth + 8;  // of rows of the weight tile
+constant constexpr uint kStride = kDepth + 4;  // of rows of both tiles, against bank conflicts
 
 // What holds the decoded weights of a format exactly.
 template <class Block>
@@ -54,7 +53,7 @@ inline void load_weights(device const Block* row, uint begin, uint k, uint threa
     const uint c = thread_index % 2 * 16;
     float values[16] = {};
     if (begin + c < k) WeightFormat<Block>::decode(row, begin + c, k, values);
-    tile += weight_row_of(thread_index) * kWeightStride + c;
+    tile += weight_row_of(thread_index) * kStride + c;
     for (uint i = 0; i < 16; ++i) tile[i] = Tile(values[i]);
 }
 
@@ -64,14 +63,14 @@ inline void multiply(threadgroup const float* x_tile,
                      threadgroup const Tile* weight_tile,
                      uint simdgroup,
                      thread Sums& sums) {
-    x_tile += first_row(simdgroup) * kXStride;
-    weight_tile += first_column(simdgroup) * kWeightStride;
+    x_tile += first_row(simdgroup) * kStride;
+    weight_tile += first_column(simdgroup) * kStride;
     for (uint c = 0; c < kDepth; c += 8) {
         metal::simdgroup_matrix<float, 8, 8> a[2];
         metal::simdgroup_matrix<Tile, 8, 8> b[4];
-        for (uint i = 0; i < 2; ++i) metal::simdgroup_load(a[i], x_tile + 8 * i * kXStride + c, kXStride);
+        for (uint i = 0; i < 2; ++i) metal::simdgroup_load(a[i], x_tile + 8 * i * kStride + c, kStride);
         for (uint j = 0; j < 4; ++j) {
-            metal::simdgroup_load(b[j], weight_tile + 8 * j * kWeightStride + c, kWeightStride, ulong2(0), true);
+            metal::simdgroup_load(b[j], weight_tile + 8 * j * kStride + c, kStride, ulong2(0), true);
         }
         for (uint i = 0; i < 2; ++i) {
             for (uint j = 0; j < 4; ++j) {
