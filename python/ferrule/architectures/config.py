@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from ..errors import CorruptFile, UnsupportedArchitecture
@@ -76,12 +76,15 @@ class Config(Mapping[str, Any]):
 
     def choice(self, key: str, options: Mapping[str, T], default: str = _REQUIRED) -> T:
         """The option that a string names; another string is refused by name."""
-        value = self.get(key, default)
-        if value not in options:
-            raise UnsupportedArchitecture(
-                f"config key {key!r}", path=self.path, expected=" or ".join(map(repr, options)), found=repr(value)
-            )
-        return options[value]
+        return self._option(key, self.get(key, default), options)
+
+    def choices(self, key: str, options: Mapping[str, T], default: Sequence[str] | None = None) -> list[T]:
+        """The options that the strings of a list name, such as the kinds of layers; another string is refused by name.
+
+        The default also stands for an empty list; without one the key is required.
+        """
+        names = self[key] if default is None else self.get(key) or default
+        return [self._option(key, name, options) for name in names]
 
     def expect(self, key: str, value: Any) -> None:
         """Refuses any other value than the only one implemented (absent counts as that value)."""
@@ -116,6 +119,13 @@ class Config(Mapping[str, Any]):
         if not isinstance(values, Mapping):
             raise CorruptFile(f"config key {key!r}", path=self.path, expected="an object", found=repr(values)[:40])
         return Config(values, container=self.container, path=self.path)
+
+    def _option(self, key: str, name: Any, options: Mapping[str, T]) -> T:
+        if name not in options:
+            raise UnsupportedArchitecture(
+                f"config key {key!r}", path=self.path, expected=" or ".join(map(repr, options)), found=repr(name)
+            )
+        return options[name]
 
     def refuse_unread(self) -> None:
         """Raises for keys that nobody read and that are not known to be harmless."""

@@ -55,9 +55,8 @@ def build_deepseek(g: Graph, c: Config, w: Weights, *, select: Select | None) ->
 def sparse_layers(c: Config, layers: int) -> list[bool]:
     """Whether each layer has experts: listed, or all after the first `first_k_dense_replace`."""
     first = c.integer("first_k_dense_replace", 0)
-    kinds = c.get("mlp_layer_types") or ["sparse" if i >= first else "dense" for i in range(layers)]
-    c.expect("mlp_layer_types", [kind if kind in ("dense", "sparse") else "dense or sparse" for kind in kinds])
-    return [kind == "sparse" for kind in kinds]
+    after_first = ["sparse" if i >= first else "dense" for i in range(layers)]
+    return c.choices("mlp_layer_types", {"dense": False, "sparse": True}, after_first)
 
 
 def latent_rotation(g: Graph, c: Config, w: Weights) -> blocks.Rotation:

@@ -23,13 +23,12 @@ def build_indexed(g: Graph, c: Config, w: Weights, *, pairing: str) -> None:
     layers, rotated = c.integer("num_hidden_layers"), c.integer("qk_rope_head_dim")
     heads, dim, top = c.integer("index_n_heads"), c.integer("index_head_dim"), c.integer("index_topk")
     c.expect("layer_types", ["indexed_attention"] * layers)
-    kinds = c.get("indexer_types", ["full"] * layers)
-    c.expect("indexer_types", [kind if kind in ("full", "shared") else "full or shared" for kind in kinds])
+    selects = c.choices("indexer_types", {"full": True, "shared": False}, ["full"] * layers)
     rotation = blocks.rotation(g, c, w, head_dim=c.integer("head_dim", rotated), pairing=pairing)
     last: list[Value] = []
 
     def select(layer: int, x: Value, latent: Value, *, w: Weights) -> Value:
-        if kinds[layer] == "full":
+        if selects[layer]:
             last[:] = [blocks.index_selection(g, x, latent, w, heads=heads, dim=dim, rotation=rotation, top=top)]
         return last[0]
 

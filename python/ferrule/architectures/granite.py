@@ -29,9 +29,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     norm = blocks.Norm(c.number("rms_norm_eps", 1e-6))
     scale, factor = c.number("attention_multiplier", 1.0), c.number("residual_multiplier", 1.0)
     c.ignore("attention_bias", "mlp_bias", "mamba_conv_bias", "mamba_proj_bias")  # the tensors say which there are
-    kinds = c.get("layer_types") or ["attention"] * layers
-    unknown = set(kinds) - set(LAYER_TYPES)
-    c.expect("layer_types", kinds if not unknown else sorted(LAYER_TYPES))
+    kinds = c.choices("layer_types", LAYER_TYPES, ["attention"] * layers)
     c.ignore(*(key for key in c if key.startswith("mamba_")), "time_step_limit")  # where no layer is one
 
     # Converters to GGUF permute the rows of q and k of this family, so that pairs become neighbours.
@@ -46,7 +44,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
         layer = w.at(f"model.layers.{i}")
         with g.layer(i):
             h = norm(g, x, layer, "input_layernorm", stage="attention norm")
-            if LAYER_TYPES[kind] == "mamba":
+            if kind == "mamba":
                 h = mamba2(g, h, c, layer.at("mamba"), norm)
             else:
                 h = blocks.self_attention(g, h, layer.at("self_attn"), heads, scale=scale, rotation=rotation)

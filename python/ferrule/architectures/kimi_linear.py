@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..graph import Graph, Value
 from . import blocks
 from .config import Config
-from .deepseek import dense, latent_attention
+from .deepseek import dense, latent_attention, sparse_layers
 from .weights import Weights
 
 MODEL_TYPES = ("kimi_linear",)
@@ -18,27 +18,23 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     hidden, layers = c.integer("hidden_size"), c.integer("num_hidden_layers")
     norm = blocks.Norm(c.number("rms_norm_eps", 1e-5))
     c.ignore("attention_bias", "num_key_value_heads", "head_dim", "qk_head_dim", "model_max_length")
-    first = c.integer("first_k_dense_replace", 0)
-    ffns = c.get("mlp_layer_types") or ["sparse" if i >= first else "dense" for i in range(layers)]
-    kinds = c["layer_types"]
-    known = ("linear_attention", "full_attention")
-    c.expect("layer_types", [kind if kind in known else " or ".join(known) for kind in kinds])
+    linear = c.choices("layer_types", {"linear_attention": True, "full_attention": False})
 
     embedding = w.matrix("model.embed_tokens.weight", c.integer("vocab_size"), hidden)
     x = g.embedding(embedding)
-    for i, (kind, ffn) in enumerate(zip(kinds, ffns, strict=True)):
+    for i, (is_linear, is_sparse) in enumerate(zip(linear, sparse_layers(c, layers), strict=True)):
         layer = w.at(f"model.layers.{i}")
         with g.layer(i):
             h = norm(g, x, layer, "input_layernorm", stage="attention norm")
-            if kind == "full_attention":
-                h = latent_attention(g, h, c, layer.at("self_attn"), None)
-            else:
+            if is_linear:
                 h = delta_net(g, h, c, layer.at("self_attn"), norm)
+            else:
+                h = latent_attention(g, h, c, layer.at("self_attn"), None)
             x = blocks.residual(g, x, h, "attention residual")
             h = norm(g, x, layer, "post_attention_layernorm", stage="ffn norm")
             # Some files have the FFN of dense layers under the name of the experts.
             mlp = layer.at("mlp" if "mlp.gate_proj.weight" in layer else "block_sparse_moe")
-            h = mixture(g, h, c, mlp) if ffn == "sparse" else dense(g, h, c, mlp)
+            h = mixture(g, h, c, mlp) if is_sparse else dense(g, h, c, mlp)
             x = blocks.residual(g, x, h, "ffn residual")
     blocks.head(g, x, w, norm=norm, embedding=embedding)
 

@@ -23,22 +23,20 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     c.expect("block_use_swiglu", True)
     c.expect("scoring_func", "sigmoid")
     full = c.get("full_attn_idxs", list(range(layers)))
-    kinds = c.get("layer_types") or ["full_attention" if i in full else "conv" for i in range(layers)]
-    c.expect(
-        "layer_types", [kind if kind in ("full_attention", "conv") else "full_attention or conv" for kind in kinds]
-    )
+    listed = ["full_attention" if i in full else "conv" for i in range(layers)]
+    convolves = c.choices("layer_types", {"conv": True, "full_attention": False}, listed)
     experts, dense = c.integer("num_experts", 0), c.integer("num_dense_layers", layers)
     width = ffn_width(c)
 
     rotation = blocks.rotation(g, c, w, head_dim=heads.dim, pairing="half", theta=1e6)
     embedding = w.matrix("model.embed_tokens.weight", c.integer("vocab_size"), hidden)
     x = g.embedding(embedding)
-    for i, kind in enumerate(kinds):
+    for i, is_convolution in enumerate(convolves):
         layer = w.at(f"model.layers.{i}")
         ffn = layer.at("feed_forward")
         with g.layer(i):
             h = norm(g, x, layer, "operator_norm", stage="attention norm")
-            if kind == "conv":
+            if is_convolution:
                 h = gated_convolution(g, h, layer.at("conv"), kernel=kernel)
             else:
                 h = blocks.self_attention(

@@ -63,10 +63,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
 
 def layer_kinds(c: Config) -> list[str]:
     """Kind of each layer, from a list of names or a string of signs."""
-    names = c.get("layers_block_type", c.get("hybrid_override_pattern", ""))
-    c.ignore("hybrid_override_pattern")
-    c.expect("layers_block_type", [name if name in KINDS else "one of " + ", ".join(KINDS) for name in names])
-    return [KINDS[name] for name in names]
+    return c.choices("layers_block_type", KINDS, c.get("hybrid_override_pattern", ""))
 
 
 def state_space(g: Graph, x: Value, c: Config, w: Weights, norm: blocks.Norm) -> Value:

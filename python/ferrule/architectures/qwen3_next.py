@@ -30,25 +30,22 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     c.ignore("attention_bias", "intermediate_size", "attn_output_gate", "mamba_ssm_dtype", "mlp_only_layers")
     c.ignore(*(key for key in c if "mtp" in key))
     interval = c.integer("full_attention_interval", 4)
-    kinds = c.get("layer_types") or [
-        "linear_attention" if (i + 1) % interval else "full_attention" for i in range(layers)
-    ]
-    known = ("linear_attention", "full_attention")
-    c.expect("layer_types", [kind if kind in known else " or ".join(known) for kind in kinds])
+    usual = ["linear_attention" if (i + 1) % interval else "full_attention" for i in range(layers)]
+    linear = c.choices("layer_types", {"linear_attention": True, "full_attention": False}, usual)
     sparse = sparse_layers(c, layers) if c.integer("moe_intermediate_size", 0) else set()
 
     rotation = blocks.rotation(g, c, w, head_dim=heads.dim, pairing="half", partial=0.25)
     embedding = w.matrix("model.embed_tokens.weight", c.integer("vocab_size"), hidden)
     x = g.embedding(embedding)
-    for i, kind in enumerate(kinds):
+    for i, is_linear in enumerate(linear):
         layer = w.at(f"model.layers.{i}")
         mlp = layer.at("mlp")
         with g.layer(i):
             h = norm(g, x, layer, "input_layernorm", stage="attention norm")
-            if kind == "full_attention":
-                h = attention(g, h, layer.at("self_attn"), heads, norm, rotation)
-            else:
+            if is_linear:
                 h = delta_net(g, h, c, layer.at("linear_attn"), blocks.Norm(eps))
+            else:
+                h = attention(g, h, layer.at("self_attn"), heads, norm, rotation)
             x = blocks.residual(g, x, h, "attention residual")
             h = norm(g, x, layer, "post_attention_layernorm", stage="ffn norm")
             h = mixture(g, h, c, mlp, normalize=True) if i in sparse else dense(g, h, c, mlp)
