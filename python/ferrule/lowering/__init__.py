@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..graph import ROWS, SEQUENCES, TOKENS, Dim, Experts, Graph, Input, Op, Operand, Value, Weight
 from . import barriers, fusions, layout, metal
 from .choose import choose
+from .op_list import Ops
 from .plan import Launch, Plan
 from .targets import RowClass, Target, cpu_target, metal_target
 
@@ -34,18 +37,7 @@ def lower(
     classes: dict[Dim, RowClass] = {TOKENS: row_class, ROWS: logits}
     if expand is None:
         expand = row_class == "many_rows" and target.backend == "cpu"
-    ops = fusions.absorb_selections(graph.ops) if expand else fusions.absorb_latents(graph.ops)
-    if target.backend == "cpu":
-        ops = fusions.quantize_inputs(ops, target)
-    if fuse:
-        for fusion in fusions.CPU_FUSIONS if target.backend == "cpu" else metal.FUSIONS:
-            ops = fusion(ops)
-    if target.backend == "metal":
-        ops = metal.linears(ops)
-        ops = metal.order_experts(ops) if row_class == "many_rows" else metal.split_attention(ops)
-        if fuse and row_class != "many_rows":
-            ops = metal.norm_in_merge(ops)
-        ops = metal.split_linears(ops, classes)
+    ops = _rewritten(graph.ops, target, classes, expand=expand, fuse=fuse)
     assert graph.output is not None
     output = graph.output
     if sample:
@@ -60,14 +52,41 @@ def lower(
     made = {op.out for op in graph.ops if op.out is not None}
     outputs = [op.out for op in ops if op.out in made] if keep else [output]
     offsets, arena_bytes = layout.assign(launches, set(outputs), max_dims)
-    used = [operand for launch in launches for operand in launch.operands.values()]
-    tables = list(dict.fromkeys(o for o in used if isinstance(o, Experts)))
-    matrices = [matrix for table in tables for matrix in table.matrices]
-    weights = list(dict.fromkeys([*(o for o in used if isinstance(o, Weight)), *matrices]))
-    inputs = list(dict.fromkeys(o for o in used if isinstance(o, Input)))
+    used = list(dict.fromkeys(operand for launch in launches for operand in launch.operands.values()))
+    tables = [o for o in used if isinstance(o, Experts)]
+    weights = [o for o in used if isinstance(o, Weight)] + [matrix for table in tables for matrix in table.matrices]
     return Plan(
-        graph, target, row_class, kv_dtype, launches, max_dims, offsets, arena_bytes, weights, tables, inputs, outputs
+        graph,
+        target,
+        row_class,
+        kv_dtype,
+        launches,
+        max_dims,
+        offsets,
+        arena_bytes,
+        weights=list(dict.fromkeys(weights)),
+        tables=tables,
+        inputs=[o for o in used if isinstance(o, Input)],
+        outputs=outputs,
     )
+
+
+def _rewritten(ops: Ops, target: Target, classes: Mapping[Dim, RowClass], *, expand: bool, fuse: bool) -> Ops:
+    """The ops as the target's kernels serve them."""
+    ops = fusions.absorb_selections(ops) if expand else fusions.absorb_latents(ops)
+    if target.backend == "cpu":
+        ops = fusions.quantize_inputs(ops, target)
+    if fuse:
+        for fusion in fusions.CPU_FUSIONS if target.backend == "cpu" else metal.FUSIONS:
+            ops = fusion(ops)
+    if target.backend == "metal":
+        many = classes[TOKENS] == "many_rows"
+        ops = metal.linears(ops)
+        ops = metal.order_experts(ops) if many else metal.split_attention(ops)
+        if fuse and not many:
+            ops = metal.norm_in_merge(ops)
+        ops = metal.split_linears(ops, classes)
+    return ops
 
 
 __all__ = ["Launch", "Plan", "RowClass", "Target", "cpu_target", "lower", "metal_target"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 from ..formats import FORMATS
@@ -86,41 +86,39 @@ def as_json(plan: Plan) -> dict[str, Any]:
 def as_text(plan: Plan) -> str:
     """The map as a table; kernels that are not written yet are marked with *."""
     groups = entries(plan)
-    columns = ("stage", "kernel", "dtype", "shape", "bytes", "parameters")
-    table = [
-        (e.stage, e.kernel + ("" if e.exists else " *"), e.dtype, e.shape, f"{e.bytes:,}", e.params)
-        for group in groups
-        for e in group.entries
-    ]
-    widths = [max(len(row[i]) for row in [columns, *table]) for i in range(len(columns))]
-
-    def line(cells: tuple[str, ...], mark: str) -> str:
-        padded = [
-            cell.rjust(w) if name == "bytes" else cell.ljust(w)
-            for name, cell, w in zip(columns, cells, widths, strict=True)
-        ]
-        return f"{mark} " + "  ".join(padded).rstrip()
-
     rows = f"{plan.max_dims['tokens']} rows" if plan.row_class == "many_rows" else "1 row"
-    out = [f"target {plan.target.name}, {plan.row_class} (bytes for {rows}), cache {plan.kv_dtype}", line(columns, " ")]
-    position = 0
+    header, *lines = _table([entry for group in groups for entry in group.entries])
+    out = [f"target {plan.target.name}, {plan.row_class} (bytes for {rows}), cache {plan.kv_dtype}", header]
+    remaining = iter(lines)
     for group in groups:
-        out.append(_title(group))
-        for entry in group.entries:
-            out.append(line(table[position], "|" if entry.barrier else " "))
-            position += 1
-    out.append("")
+        out += [_title(group), *islice(remaining, len(group.entries))]
     total = total_bytes(groups)
     if plan.row_class != "many_rows":
-        out.append(f"{total:,} bytes per token, without the cache's history")
+        moved = f"{total:,} bytes per token"
     else:
-        out.append(
-            f"{total:,} bytes per step, {total // plan.max_dims['tokens']:,} per token, without the cache's history"
-        )
+        moved = f"{total:,} bytes per step, {total // plan.max_dims['tokens']:,} per token"
+    out += ["", f"{moved}, without the cache's history"]
     out.append(f"{len(plan.launches)} launches, {sum(launch.barrier for launch in plan.launches)} barriers (|)")
     if any(not entry.exists for group in groups for entry in group.entries):
         out.append("* not written yet")
     return "\n".join(out) + "\n"
+
+
+def _table(shown: list[Entry]) -> list[str]:
+    """A header and a line for each entry, behind | where it waits for the launches before it."""
+    columns = ("stage", "kernel", "dtype", "shape", "bytes", "parameters")
+    cells = [
+        (e.stage, e.kernel + ("" if e.exists else " *"), e.dtype, e.shape, f"{e.bytes:,}", e.params) for e in shown
+    ]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+
+    def line(mark: str, row: tuple[str, ...]) -> str:
+        fields = zip(columns, row, widths, strict=True)
+        padded = [cell.rjust(width) if name == "bytes" else cell.ljust(width) for name, cell, width in fields]
+        return f"{mark} " + "  ".join(padded).rstrip()
+
+    marks = ["|" if entry.barrier else " " for entry in shown]
+    return [line(" ", columns), *map(line, marks, cells)]
 
 
 def _title(group: Group) -> str:
