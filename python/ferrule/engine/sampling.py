@@ -22,6 +22,9 @@ _FROM_GENERATION_CONFIG = ("temperature", "top_k", "top_p", "min_p", "repetition
 _IMPLY_SAMPLING = ("top_k", "top_p", "min_p")
 _ALIASES = {"max_tokens": "max_new_tokens"}
 
+Floats = NDArray[np.float32]
+Ids = NDArray[np.int64]
+
 # How a kernel draws one token, see csrc/params/sample.h.
 DRAW = np.dtype([("uniform", "<f4"), ("scale", "<f4"), ("top_k", "<u4"), ("min_p", "<f4")])
 
@@ -137,7 +140,7 @@ class Sampler:
         self._vocabulary = vocabulary
         self._drawn = 0
 
-    def sample(self, logits: NDArray[np.float32], history: Sequence[int] | NDArray[np.int64]) -> int:
+    def sample(self, logits: Floats, history: Sequence[int] | Ids) -> int:
         """The next token's id.
 
         Args:
@@ -191,9 +194,7 @@ def _scale(options: GenerationOptions) -> float:
     return min(1 / options.temperature, 3e38)
 
 
-def _candidates(
-    logits: NDArray[np.float32], largest: np.float32, options: GenerationOptions
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _candidates(logits: Floats, largest: np.float32, options: GenerationOptions) -> tuple[Ids, Floats]:
     """The ids (ascending) that temperature, top_k, top_p and min_p leave, with their probabilities up to one factor.
 
     All three filters keep a beginning of the order from likely to unlikely, so they look only at what lies above a
@@ -201,28 +202,16 @@ def _candidates(
     """
     scale = np.float32(_scale(options))
 
-    def weigh(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    def weigh(values: Floats) -> Floats:
         with np.errstate(over="ignore"):  # far below the largest: -inf, so weight 0
-            weights: NDArray[np.float32] = np.exp((values - largest) * scale)
+            weights: Floats = np.exp((values - largest) * scale)
         return weights
 
-    ids: NDArray[np.int64] | None = None
+    ids: Ids | None = None
     if 0 < options.top_k < len(logits):
-        ids = _above(logits, largest, lambda found: len(found) >= options.top_k)
-        values = logits[ids]
-        ids = ids[values >= np.partition(values, len(ids) - options.top_k)[len(ids) - options.top_k]]
+        ids = _top_k(logits, largest, options.top_k)
     if options.top_p < 1:
-        total = weigh(logits if ids is None else logits[ids]).sum(dtype=np.float64)
-        goal = options.top_p * total
-        if ids is None:
-            ids = _above(logits, largest, lambda found: weigh(logits[found]).sum(dtype=np.float64) >= goal)
-        values = logits[ids]
-        likely_first = np.sort(values)[::-1]
-        last = int(np.searchsorted(np.cumsum(weigh(likely_first).astype(np.float64)), goal))
-        cutoff = likely_first[min(last, len(ids) - 1)]
-        kept = values > cutoff
-        kept[np.flatnonzero(values == cutoff)[: last + 1 - int(np.count_nonzero(kept))]] = True
-        ids = ids[kept]
+        ids = _top_p(logits, largest, ids, options.top_p, weigh)
     weights = weigh(logits if ids is None else logits[ids])
     if ids is None:
         ids = np.arange(len(logits))
@@ -232,9 +221,32 @@ def _candidates(
     return ids, weights
 
 
-def _above(
-    logits: NDArray[np.float32], largest: np.float32, enough: Callable[[NDArray[np.int64]], bool]
-) -> NDArray[np.int64]:
+def _top_k(logits: Floats, largest: np.float32, k: int) -> Ids:
+    """The ids of the k largest logits and of those that equal the last."""
+    ids = _above(logits, largest, lambda found: len(found) >= k)
+    values = logits[ids]
+    kept: Ids = ids[values >= np.partition(values, len(ids) - k)[len(ids) - k]]
+    return kept
+
+
+def _top_p(
+    logits: Floats, largest: np.float32, ids: Ids | None, share: float, weigh: Callable[[Floats], Floats]
+) -> Ids:
+    """Of `ids`, or of all, the likeliest that have together this share of their weight; of equals the lower ones."""
+    goal = share * weigh(logits if ids is None else logits[ids]).sum(dtype=np.float64)
+    if ids is None:
+        ids = _above(logits, largest, lambda found: weigh(logits[found]).sum(dtype=np.float64) >= goal)
+    values = logits[ids]
+    likely_first = np.sort(values)[::-1]
+    last = int(np.searchsorted(np.cumsum(weigh(likely_first).astype(np.float64)), goal))
+    cutoff = likely_first[min(last, len(ids) - 1)]
+    is_kept = values > cutoff
+    is_kept[np.flatnonzero(values == cutoff)[: last + 1 - int(np.count_nonzero(is_kept))]] = True
+    kept: Ids = ids[is_kept]
+    return kept
+
+
+def _above(logits: Floats, largest: np.float32, enough: Callable[[Ids], bool]) -> Ids:
     """The ids of all logits above a threshold, which falls until they are `enough`."""
     span = 1.0
     while True:

@@ -26,6 +26,37 @@ def tokenizer_from_directory(checkpoint: Checkpoint) -> Tokenizer:
         CorruptFile: a file is not what it should be.
     """
     directory = checkpoint.path if checkpoint.path.is_dir() else checkpoint.path.parent
+    backend = _read_backend(directory)
+    rules = rules_of_decoder(json.loads(backend.decoder.__getstate__()) if backend.decoder else None)
+
+    config = _read_json(directory / "special_tokens_map.json") | _read_json(directory / "tokenizer_config.json")
+    special_tokens = {name: _content(config[name]) for name in _SPECIAL_NAMES if config.get(name)}
+    _add_missing_tokens(backend, config, special_tokens.values())
+    added = backend.get_added_tokens_decoder()
+    special_ids = {token.content: token_id for token_id, token in added.items() if token.special}
+    bos_id, eos_id = (
+        backend.token_to_id(special_tokens[name]) if name in special_tokens else None
+        for name in ("bos_token", "eos_token")
+    )
+    prefix = _prefix(backend)
+    adds_bos = bool(config.get("add_bos_token", prefix))
+    if prefix and "add_bos_token" not in config:
+        bos_id = prefix[0]
+    ends = {*_ids(checkpoint.generation_config), *_ids(checkpoint.config), *_ids(checkpoint.config.get("text_config"))}
+    return Tokenizer(
+        backend,
+        kind=f"tokenizer.json ({type(backend.model).__name__})",
+        piece_rules=rules,
+        bos_id=bos_id,
+        adds_bos=adds_bos,
+        end_ids=ends | ({eos_id} if eos_id is not None else set()) | end_of_turn_ids(special_ids),
+        chat_templates=_chat_templates(directory, config),
+        special_tokens=special_tokens,
+    )
+
+
+def _read_backend(directory: Path) -> tokenizers.Tokenizer:
+    """tokenizer.json, without what it says of cutting and filling up texts."""
     path = directory / "tokenizer.json"
     if not path.is_file():
         raise TokenizerError(
@@ -41,35 +72,7 @@ def tokenizer_from_directory(checkpoint: Checkpoint) -> Tokenizer:
         raise CorruptFile(f"not a tokenizer.json: {error}", path=path) from error
     backend.no_truncation()
     backend.no_padding()
-    rules = rules_of_decoder(json.loads(backend.decoder.__getstate__()) if backend.decoder else None)
-
-    config = _read_json(directory / "special_tokens_map.json") | _read_json(directory / "tokenizer_config.json")
-    special_tokens = {name: _content(config[name]) for name in _SPECIAL_NAMES if config.get(name)}
-    _add_missing_tokens(backend, config, special_tokens.values())
-    added = backend.get_added_tokens_decoder()
-    special_ids = {token.content: token_id for token_id, token in added.items() if token.special}
-
-    def id_of(name: str) -> int | None:
-        return backend.token_to_id(special_tokens[name]) if name in special_tokens else None
-
-    bos_id, eos_id = id_of("bos_token"), id_of("eos_token")
-    prefix = _prefix(backend)
-    if "add_bos_token" in config:
-        adds_bos = bool(config["add_bos_token"])
-    else:
-        adds_bos = bool(prefix)
-        bos_id = prefix[0] if prefix else bos_id
-    ends = {*_ids(checkpoint.generation_config), *_ids(checkpoint.config), *_ids(checkpoint.config.get("text_config"))}
-    return Tokenizer(
-        backend,
-        kind=f"tokenizer.json ({type(backend.model).__name__})",
-        piece_rules=rules,
-        bos_id=bos_id,
-        adds_bos=adds_bos,
-        end_ids=ends | ({eos_id} if eos_id is not None else set()) | end_of_turn_ids(special_ids),
-        chat_templates=_chat_templates(directory, config),
-        special_tokens=special_tokens,
-    )
+    return backend
 
 
 def _read_json(path: Path) -> dict[str, Any]:
