@@ -20,9 +20,8 @@ def merges_from_scores(
     SentencePiece joins the neighbours whose union scores highest. With the pairs ordered by the score of their union,
     ordinary BPE does the same (pairs of one union: by the ids of left and right, as Hugging Face's converter does).
 
-    Every cut of every token is looked up at once by a 64-bit polynomial hash, several times as fast as a loop over
-    strings for Gemma's 262,144 tokens. A false hit cannot pass unseen: `tokenizers` refuses a merge whose union is no
-    token.
+    All are looked up at once by hashes, several times as fast as a loop over strings for Gemma's 262,144 tokens. A
+    false hit cannot pass unseen: `tokenizers` refuses a merge whose union is no token.
 
     Args:
         tokens: the vocabulary in the order of ids, at most 2^21.
@@ -33,19 +32,29 @@ def merges_from_scores(
         raise ValueError(f"more than {1 << _ID_BITS} tokens")
     ids = np.flatnonzero(mergeable)
     texts = [tokens[i] for i in ids.tolist()]
+    whole, left, right = _known_cuts(texts)
+    best_first = np.argsort(-scores[ids], kind="stable")
+    rank = np.empty(len(ids), np.int64)
+    rank[best_first] = np.arange(len(ids))
+    key = np.sort(rank[whole] << (2 * _ID_BITS) | left << _ID_BITS | right)
+    text_of = texts.__getitem__
+    low = (1 << _ID_BITS) - 1
+    return list(zip(map(text_of, (key >> _ID_BITS & low).tolist()), map(text_of, (key & low).tolist()), strict=True))
+
+
+def _known_cuts(texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """All cuts of a text into two that are texts too: numbers of the whole, of what is left and right of the cut.
+
+    Every cut is looked up at once by a 64-bit polynomial hash.
+    """
     characters = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32).astype(np.uint64) + np.uint64(1)
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     ends = np.cumsum(lengths)
     starts = ends - lengths
 
-    def powers(base: int) -> NDArray[np.uint64]:
-        out: NDArray[np.uint64] = np.full(len(characters) + 1, base, np.uint64)
-        out[0] = 1
-        np.multiply.accumulate(out, out=out)
-        return out
-
-    inverse_powers = powers(pow(_BASE, -1, 1 << 64))
-    prefix_sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(characters * powers(_BASE)[:-1], dtype=np.uint64)])
+    n = len(characters)
+    inverse_powers = _powers(pow(_BASE, -1, 1 << 64), n + 1)
+    prefix_sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(characters * _powers(_BASE, n), dtype=np.uint64)])
 
     def hash_of(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.uint64]:
         hashes: NDArray[np.uint64] = (prefix_sums[end] - prefix_sums[start]) * inverse_powers[start]
@@ -70,12 +79,12 @@ def merges_from_scores(
     whole = whole[likely]
     (left, left_known), (right, right_known) = find(left_hash[likely]), find(right_hash[likely])
     known = left_known & right_known
-    whole, left, right = whole[known], left[known], right[known]
+    return whole[known], left[known], right[known]
 
-    best_first = np.argsort(-scores[ids], kind="stable")
-    rank = np.empty(len(ids), np.int64)
-    rank[best_first] = np.arange(len(ids))
-    key = np.sort(rank[whole] << (2 * _ID_BITS) | left << _ID_BITS | right)
-    text_of = texts.__getitem__
-    low = (1 << _ID_BITS) - 1
-    return list(zip(map(text_of, (key >> _ID_BITS & low).tolist()), map(text_of, (key & low).tolist()), strict=True))
+
+def _powers(base: int, count: int) -> NDArray[np.uint64]:
+    """base^0, base^1, ... modulo 2^64."""
+    out: NDArray[np.uint64] = np.full(count, base, np.uint64)
+    out[:1] = 1
+    np.multiply.accumulate(out, out=out)
+    return out
