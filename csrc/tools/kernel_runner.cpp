@@ -7,7 +7,8 @@
 //     the addresses of so many places as offset says, which follow),
 //     bytes per buffer, and empty bytes at the end.
 // The reply: u32 0, u32 items, bytes per buffer; or u32 1, bytes message.
-// Each buffer is an allocation of exactly its size, aligned to 64 bytes. It ends with its input.
+// Each buffer ends where a sanitizer, or without one a page that cannot be touched, notices the next byte; a
+// sanitizer's begins at a multiple of 64, the other if its size is one. It ends with its input.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -17,8 +18,10 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "../executors/fenced_memory.h"
 #include "../executors/run_kernel.h"
 #include "../executors/targets.h"
 
@@ -42,25 +45,38 @@ void write_bytes(const void* data, uint64_t size) {
     write_exactly(data, size);
 }
 
-constexpr std::align_val_t kAlignment{64};
+// Of exactly its size, so that sanitizers notice accesses at both ends.
+class HeapMemory {
+  public:
+    explicit HeapMemory(size_t bytes) : data_(static_cast<std::byte*>(::operator new(bytes, kAlignment))) {}
 
-struct FreeAligned {
-    void operator()(std::byte* data) const { ::operator delete(data, kAlignment); }
+    std::byte* data() const { return data_.get(); }
+
+  private:
+    static constexpr std::align_val_t kAlignment{64};
+
+    struct Free {
+        void operator()(std::byte* data) const { ::operator delete(data, kAlignment); }
+    };
+
+    std::unique_ptr<std::byte, Free> data_;
 };
 
 struct Buffer {
-    explicit Buffer(size_t n) : data(static_cast<std::byte*>(::operator new(n, kAlignment))), size(n) {}
+    explicit Buffer(size_t n) : memory(n), size(n) {}
+
+    std::byte* data() const { return memory.data(); }
 
     template <class T>
     std::vector<T> as() const {
         std::vector<T> values(size / sizeof(T));
-        if (size > 0) std::memcpy(values.data(), data.get(), size);
+        if (size > 0) std::memcpy(values.data(), data(), size);
         return values;
     }
 
-    std::string text() const { return {reinterpret_cast<const char*>(data.get()), size}; }
+    std::string text() const { return {reinterpret_cast<const char*>(data()), size}; }
 
-    std::unique_ptr<std::byte, FreeAligned> data;
+    std::conditional_t<FERRULE_SANITIZED, HeapMemory, FencedMemory> memory;
     size_t size;
 };
 
@@ -68,7 +84,7 @@ Buffer read_bytes() {
     uint64_t size = 0;
     read_exactly(&size, sizeof size);
     Buffer buffer(size);
-    read_exactly(buffer.data.get(), size);
+    read_exactly(buffer.data(), size);
     return buffer;
 }
 
@@ -93,7 +109,7 @@ void answer(const std::string& target) {
     }
 
     const auto address = [&](const OperandPlace& place) -> void* {
-        return place.buffer < 0 ? nullptr : buffers.at(place.buffer).data.get() + place.offset;
+        return place.buffer < 0 ? nullptr : buffers.at(place.buffer).data() + place.offset;
     };
     std::deque<std::vector<void*>> tables;
     std::vector<void*> operands;
@@ -109,8 +125,8 @@ void answer(const std::string& target) {
     uint32_t items = 0;
     try {
         const bool has_split = numbers.at(4) != 0;
-        items = run_kernel(find_target(target).kernel(kernel_name), operands, {params.data.get(), params.size},
-                           numbers[0], {numbers[1], numbers[2], numbers[3]},
+        items = run_kernel(find_target(target).kernel(kernel_name), operands, {params.data(), params.size}, numbers[0],
+                           {numbers[1], numbers[2], numbers[3]},
                            has_split ? std::optional<std::span<const ItemRange>>(split) : std::nullopt);
     } catch (const std::invalid_argument& error) {
         write_u32(1);
@@ -119,7 +135,7 @@ void answer(const std::string& target) {
     }
     write_u32(0);
     write_u32(items);
-    for (const Buffer& buffer : buffers) write_bytes(buffer.data.get(), buffer.size);
+    for (const Buffer& buffer : buffers) write_bytes(buffer.data(), buffer.size);
 }
 
 void serve() {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
 import shlex
 import struct
 import subprocess
@@ -38,7 +41,7 @@ def dot_bound(k: int, magnitudes: NDArray[np.floating[Any]]) -> NDArray[np.float
 
 @dataclass
 class Buffer:
-    """Memory of one operand: [alignment and guard][operand][guard]."""
+    """Memory of one operand: [alignment and guard][operand][guard], or [operand] before a fence."""
 
     memory: NDArray[np.uint8]
     begin: int
@@ -46,10 +49,12 @@ class Buffer:
 
     @classmethod
     def make(cls, size: int, guard: int, misalignment: int) -> Buffer:
-        """All poison; `begin` is `misalignment` bytes past a multiple of 64."""
-        spare = np.empty(size + 2 * guard + misalignment + ALIGNMENT, np.uint8)
+        """All poison; `begin` is `misalignment` bytes past a multiple of 64, which the length with guards is, too."""
+        length = guard + misalignment + size + guard
+        length += -length % ALIGNMENT if guard > 0 else 0
+        spare = np.empty(length + ALIGNMENT, np.uint8)
         first = -spare.ctypes.data % ALIGNMENT
-        memory = spare[first : first + size + 2 * guard + misalignment]
+        memory = spare[first : first + length]
         memory[:] = POISON
         return cls(memory, guard + misalignment, size)
 
@@ -60,6 +65,21 @@ class Buffer:
     def guards_intact(self) -> bool:
         before, after = self.memory[: self.begin], self.memory[self.begin + self.size :]
         return bool((before == POISON).all() and (after == POISON).all())
+
+
+def fenced(size: int) -> NDArray[np.uint8]:
+    """Memory of `size` bytes before a page that nobody may touch: who reads or writes past its end is killed."""
+    pages = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = np.frombuffer(mmap.mmap(-1, pages + mmap.PAGESIZE), np.uint8)
+    memory[:pages] = POISON
+    if _protect(memory.ctypes.data + pages, mmap.PAGESIZE, PROT_NONE) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return memory[pages - size : pages]
+
+
+PROT_NONE = 0  # POSIX leaves the value open; it is this on Linux and macOS
+_protect = ctypes.CDLL(None, use_errno=True).mprotect
+_protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 @dataclass(frozen=True)
@@ -79,7 +99,11 @@ class Call:
 class InProcess:
     """Kernels of this process's module."""
 
-    guard = GUARD
+    def guarded(self, size: int, misalignment: int) -> Buffer:
+        return Buffer.make(size, GUARD, misalignment)
+
+    def fenced(self, size: int) -> Buffer:
+        return Buffer(fenced(size), 0, size)
 
     def targets(self) -> list[str]:
         return _core.targets()
@@ -102,8 +126,14 @@ class OtherProcess:
         self.stdin: IO[bytes] = self.process.stdin
         self.stdout: IO[bytes] = self.process.stdout
         sanitized, n_targets = self._read("II")
-        self.guard = 0 if sanitized else GUARD  # a sanitizer sees more when nothing of ours surrounds the operands
+        self._guard = 0 if sanitized else GUARD  # a sanitizer sees more when nothing of ours surrounds the operands
         self._targets = [self._read_bytes().decode() for _ in range(n_targets)]
+
+    def guarded(self, size: int, misalignment: int) -> Buffer:
+        return Buffer.make(size, self._guard, misalignment)
+
+    def fenced(self, size: int) -> Buffer:
+        return Buffer.make(size, 0, 0)  # in the other process, every buffer ends at a fence
 
     def targets(self) -> list[str]:
         return self._targets
@@ -157,7 +187,8 @@ class Runner:
     """Runs kernels of one target.
 
     Every kernel runs twice: once over all work items, once item by item from the last to the first; both results must
-    be the same to the bit. Bytes around operands, and operands that are only read, must not change.
+    be the same to the bit. In the first run, bytes around operands must not change; in the second, every operand ends
+    where memory does. Operands that are only read must not change.
     """
 
     process: InProcess | OtherProcess
@@ -179,8 +210,8 @@ class Runner:
 
         `operands` holds what is read, or read and written, tables of arrays as lists; `out` the shape of the float32
         operand "out", or the shape and dtype of each written operand. `alias={"out": "x"}` gives "out" the memory of
-        "x". `misalign` places operands that many bytes past a multiple of 64. `dims` are (tokens, rows, sequences), by
-        default (rows, rows, 1).
+        "x". `misalign` places operands that many bytes past a multiple of 64 in the first run. `dims` are (tokens,
+        rows, sequences), by default (rows, rows, 1).
         """
         written = dict(out) if isinstance(out, Mapping) else {"out": (out, np.float32)}
         arguments = (kernel, operands, params, rows, written, dims or (rows, rows, 1), alias or {}, misalign or {})
@@ -214,7 +245,7 @@ class Runner:
         contents: list[NDArray[np.uint8] | None] = []  # of buffers that must not change
 
         def place(content: NDArray[np.uint8] | None, size: int, misalignment: int) -> int:
-            buffer = Buffer.make(size, self.process.guard, misalignment)
+            buffer = self.process.guarded(size, misalignment) if split is None else self.process.fenced(size)
             if content is not None:
                 buffer.operand[:] = content
             buffers.append(buffer)
