@@ -39,13 +39,16 @@ class Format:
         return self.fields.itemsize
 
     def row_bytes(self, n: int) -> int:
-        """Bytes of a row of n values; n must be a multiple of `block`."""
+        """Bytes of a row of n values. Raises ValueError where n is no multiple of `block`."""
         if n % self.block:
             raise ValueError(f"a row of {self.name} has a multiple of {self.block} values, not {n}")
         return n // self.block * self.block_bytes
 
     def decode(self, data: U8, shape: tuple[int, ...]) -> F32:
-        """The values, float32 of the given shape, of `data`, uint8 of as many rows as the shape has."""
+        """The values, float32 of the given shape, of `data`, uint8 of as many rows as the shape has.
+
+        Raises ValueError where the bytes are not as many as the shape takes.
+        """
         rows = math.prod(shape[:-1])
         raw = np.ascontiguousarray(data).reshape(-1)
         if raw.nbytes != rows * self.row_bytes(shape[-1]):

@@ -63,7 +63,7 @@ class Reference:
                 case Value():
                     return results[operand]
                 case Input():
-                    return inputs.get(operand.name)
+                    return inputs[operand.name]
                 case Weight():
                     return self._weight(operand)
                 case Experts():
@@ -72,7 +72,7 @@ class Reference:
                     return operand
 
         for op in self._graph.ops:
-            operands = {name: value(operand) for name, operand in op.operands.items()}
+            operands = {name: value(operand) for name, operand in op.operands.items() if not _is_place(operand)}
             result = getattr(self, f"_{op.kind}")(**operands, **op.attributes)
             if op.out is not None:
                 results[op.out] = result
@@ -158,7 +158,7 @@ class Reference:
         out[..., first], out[..., second] = a * cos - b * sin, b * cos + a * sin
         return out.reshape(x.shape)
 
-    def _kv_append(self, cache: CacheLayer, k: Array, v: Array, slots: None) -> None:
+    def _kv_append(self, cache: CacheLayer, k: Array, v: Array) -> None:
         k, v = k.reshape(len(k), cache.kv_heads, -1), v.reshape(len(v), cache.kv_heads, -1)
         self._keys[cache] = np.concatenate([self._keys[cache], k]) if cache in self._keys else k
         self._values[cache] = np.concatenate([self._values[cache], v]) if cache in self._values else v
@@ -167,8 +167,6 @@ class Reference:
         self,
         q: Array,
         cache: CacheLayer,
-        spans: None,
-        block_table: None,
         heads: int,
         scale: float,
         window: int,
@@ -186,15 +184,13 @@ class Reference:
         visible = (distance <= 0) & ((window == 0) | (-distance < window))
         return _mix(scores, visible, values, sinks)
 
-    def _chunked_attention(
-        self, q: Array, cache: CacheLayer, spans: None, block_table: None, heads: int, scale: float, chunk: int
-    ) -> Array:
+    def _chunked_attention(self, q: Array, cache: CacheLayer, heads: int, scale: float, chunk: int) -> Array:
         keys, values = self._keys[cache], self._values[cache]
         seen = np.arange(len(keys))
         same_chunk = seen // chunk == (seen // chunk)[-len(q) :, None]
         return _mix(_scores(q, keys) * scale, same_chunk & (_distance(len(q), len(keys)) <= 0), values, None)
 
-    def _index_append(self, cache: CacheLayer, k: Array, slots: None) -> None:
+    def _index_append(self, cache: CacheLayer, k: Array) -> None:
         self._keys[cache] = np.concatenate([self._keys[cache], k]) if cache in self._keys else k
 
     def _select_positions(
@@ -202,8 +198,6 @@ class Reference:
         q: Array,
         weights: Array,
         cache: CacheLayer,
-        spans: None,
-        block_table: None,
         heads: int,
         scale: float,
         top: int,
@@ -222,8 +216,6 @@ class Reference:
         q: Array,
         q_rotated: Array,
         cache: CacheLayer,
-        spans: None,
-        block_table: None,
         k_up: list[Array],
         v_up: list[Array],
         heads: int,
@@ -346,8 +338,6 @@ class Reference:
         x: Array,
         weight: Array,
         state: StateLayer,
-        spans: None,
-        state_slots: None,
         kernel: int,
         bias: Array | None = None,
     ) -> Array:
@@ -365,8 +355,6 @@ class Reference:
         a: Array,
         d: Array,
         state: StateLayer,
-        spans: None,
-        state_slots: None,
         heads: int,
         groups: int,
         dt_min: float,
@@ -394,8 +382,6 @@ class Reference:
         a: Array,
         dt_bias: Array,
         state: StateLayer,
-        spans: None,
-        state_slots: None,
         tiled: bool,
     ) -> Array:
         heads, dk, dv = state.shape
@@ -424,6 +410,11 @@ class Reference:
 
     def _take_rows(self, x: Array, index: Array) -> Array:
         return x[index]
+
+
+def _is_place(operand: object) -> bool:
+    """Whether an operand says where in memory something lies, which matters to kernels alone."""
+    return isinstance(operand, Input) and operand.name in ("slots", "spans", "block_table", "state_slots")
 
 
 def _distance(queries: int, keys: int) -> Array:

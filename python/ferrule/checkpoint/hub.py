@@ -51,7 +51,10 @@ def download(reference: Reference, *, revision: str | None = None, progress: boo
 
 
 def select(reference: Reference, files: Sequence[str]) -> list[str]:
-    """The files (or patterns) to fetch out of all that a repository has: a safetensors model or one GGUF (set)."""
+    """The files (or patterns) to fetch out of all that a repository has: a safetensors model or one GGUF (set).
+
+    Raises ModelNotFound where there is none, or several GGUF files to choose from.
+    """
     models = [f for f in files if f.endswith(".gguf") and not Path(f).name.startswith("mmproj")]
     if reference.file is not None:
         chosen = [f for f in files if _set_name(f) == _set_name(reference.file)]

@@ -49,7 +49,7 @@ class Timings:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class StreamChunk:
     """A piece of a stream: text that no later token changes, and the tokens generated since the last piece."""
 
     text: str
@@ -71,7 +71,7 @@ class Completion:
     seed: int
 
 
-class Stream(Iterator[Chunk]):
+class Stream(Iterator[StreamChunk]):
     """Iterates over the chunks of one generation.
 
     Its part of the cache is given back at the end, by `close`, after an error, and when the stream is dropped.
@@ -99,7 +99,7 @@ class Stream(Iterator[Chunk]):
         self.finish_reason: FinishReason | None = None
         self.timings = Timings(prompt_tokens=len(prompt))
 
-    def __next__(self) -> Chunk:
+    def __next__(self) -> StreamChunk:
         if self.finish_reason or not self._release.alive:
             raise StopIteration
         text, tokens = "", list[int]()
@@ -123,7 +123,7 @@ class Stream(Iterator[Chunk]):
             self.close()
         if not text and not tokens:
             raise StopIteration
-        return Chunk(text, tuple(tokens))
+        return StreamChunk(text, tuple(tokens))
 
     def close(self) -> None:
         """Ends the generation early; iterating yields nothing more."""

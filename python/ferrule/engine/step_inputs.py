@@ -29,7 +29,11 @@ class Chunk:
 
 @dataclass(frozen=True)
 class StepInputs:
-    """Everything a program needs for one step over some chunks."""
+    """Everything a program needs for one step over some chunks: how much there is of each dimension, and `arrays`.
+
+    i32: tokens, positions, lengths, slots [tokens]; axis_positions [3 * tokens]; block_table [blocks of all chunks];
+    rows [rows]; state_slots [sequences]. u32: spans [sequences, 4], a `Span` of csrc/params/kv_cache.h for each chunk.
+    """
 
     tokens: int
     rows: int
