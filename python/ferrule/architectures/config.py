@@ -31,8 +31,8 @@ class Config(Mapping[str, Any]):
     """Read-only view of a config that remembers which keys were read.
 
     `container` is "gguf" or "safetensors": where the same model is stored differently, the architecture asks it.
-    Raises CorruptFile for a value of the wrong type and for a key that is needed and absent, UnsupportedArchitecture for
-    a value that is not implemented.
+    Raises CorruptFile for a value of the wrong type and for a key that is needed and absent, UnsupportedArchitecture
+    for a value that is not implemented.
     """
 
     def __init__(self, values: Mapping[str, Any], *, container: str, path: str) -> None:

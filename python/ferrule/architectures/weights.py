@@ -26,8 +26,8 @@ class Weights:
     What is not there counts as zeros until `refuse_missing`: only a config that was read to its end tells a damaged
     file from a variant of the architecture. `untied`: the config says that the head is a tensor of its own.
 
-    Raises CorruptFile for a tensor of another shape than is asked for, UnsupportedQuantization for a quantised one where
-    its values are needed.
+    Raises CorruptFile for a tensor of another shape than is asked for, UnsupportedQuantization for a quantised one
+    where its values are needed.
     """
 
     def __init__(self, tensors: Mapping[str, StoredTensor], *, path: str, untied: bool = False) -> None:
