@@ -79,18 +79,14 @@ def load(
         MemoryBudgetError: the cache of the `context` asked for does not fit into memory.
         OptionError: an argument is out of its range.
     """
-    for name, path in (("model", model), ("adapter", adapter)):
-        if path is not None and not isinstance(path, str | os.PathLike):
-            raise OptionError(f"{name} is no path or name", expected="str or Path", found=type(path).__name__)
+    _check_types(
+        paths={"model": model, "adapter": adapter},
+        switches={"huge_pages": huge_pages, "progress": progress},
+        texts={"target": target, "revision": revision, "chat_template": chat_template},
+    )
     _check_choice("device", device, ("auto", "cpu", "metal"))
     _check_choice("kv_dtype", kv_dtype, ("auto", *KV_DTYPES))
     _check_choice("activation_bits", activation_bits, (16, 8))
-    for name, switch in (("huge_pages", huge_pages), ("progress", progress)):
-        if not isinstance(switch, bool):
-            raise OptionError(f"{name} is out of range", expected="True or False", found=repr(switch))
-    for name, text in (("target", target), ("revision", revision), ("chat_template", chat_template)):
-        if text is not None and not isinstance(text, str):
-            raise OptionError(f"{name} is no text", expected="str", found=type(text).__name__)
     if isinstance(ignore_config_keys, str):
         raise OptionError("ignore_config_keys is one text", expected="a list of keys", found=repr(ignore_config_keys))
     if threads is not None:
@@ -312,6 +308,18 @@ class Model:
             if not 0 <= token < vocabulary:
                 raise OptionError("a token id is out of range", expected=f"0 to {vocabulary - 1}", found=str(token))
         return ids
+
+
+def _check_types(*, paths: Mapping[str, object], switches: Mapping[str, object], texts: Mapping[str, object]) -> None:
+    for name, path in paths.items():
+        if path is not None and not isinstance(path, str | os.PathLike):
+            raise OptionError(f"{name} is no path or name", expected="str or Path", found=type(path).__name__)
+    for name, switch in switches.items():
+        if not isinstance(switch, bool):
+            raise OptionError(f"{name} is out of range", expected="True or False", found=repr(switch))
+    for name, text in texts.items():
+        if text is not None and not isinstance(text, str):
+            raise OptionError(f"{name} is no text", expected="str", found=type(text).__name__)
 
 
 def _check_choice(name: str, value: object, choices: Sequence[object]) -> None:
