@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from ferrule import _core
-from ferrule.engine.runner import pack_params
+from ferrule.engine.program import pack_params
 from ferrule.formats import FORMATS
 
 N, K = 4096, 2048

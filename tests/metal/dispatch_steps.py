@@ -18,7 +18,8 @@ from ferrule.checkpoint import open_checkpoint
 from ferrule.engine import runner as runner_module
 from ferrule.engine.devices import executor, gpu
 from ferrule.engine.kv_cache import KVCache, Sequence
-from ferrule.engine.runner import Runner, compile_plan
+from ferrule.engine.program import compile_plan
+from ferrule.engine.runner import Runner
 from ferrule.engine.step_inputs import Chunk, step_inputs
 from ferrule.engine.verify import compare, first_divergence, trace
 from ferrule.graph import Graph, Op, Weight

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _core
 from ..lowering.targets import Target
-from .runner import pack_params
+from .program import pack_params
 
 _READ_BYTES = 512 << 20  # more than caches hold
 _ROW_BYTES = 1 << 20

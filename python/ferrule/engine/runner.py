@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
 from ..errors import DeviceError, FerruleError
-from ..graph import CacheLayer, Experts, Graph, Input, Operand, StateLayer, Value, Weight
+from ..graph import Graph
 from ..lowering import Plan, RowClass, lower
-from ..lowering.layout import row_bytes
 from ..lowering.plan import Launch
 from ..lowering.targets import Target
-from .devices import Executor, executor, mapped_files
+from .devices import executor, mapped_files
 from .kv_cache import KVCache
+from .program import compile_plan
 from .sampling import DRAW
 from .step_inputs import Chunk, StepInputs, step_inputs
 
@@ -28,8 +26,6 @@ from .step_inputs import Chunk, StepInputs, step_inputs
 # of each head, and a row saves 768 of them and the reading of wider keys and values; measured with 16 such heads, both
 # forms are equal near 110 rows.
 EXPANDED_ROWS = 128
-SIGNATURES = _core.signatures()  # made afresh by every call
-FIELD_DTYPES = {"u32": np.dtype("<u4"), "f32": np.dtype("<f4")}
 
 
 class Runner:
@@ -184,56 +180,3 @@ class DrawnToken:
 
 def _no_numbers() -> DeviceError:
     return DeviceError("the GPU computed logits that are not numbers", hint='Use device="cpu"')
-
-
-def compile_plan(plan: Plan, executor: Executor, cache: KVCache) -> _core.Program:
-    """The executor's form of a plan, validated."""
-    weights = {weight: i for i, weight in enumerate(plan.weights)}
-    tables = {experts: i for i, experts in enumerate(plan.tables)}
-    inputs = {source: i for i, source in enumerate(plan.inputs)}
-    outputs = {value: i for i, value in enumerate(plan.outputs)}
-
-    def operand(o: Operand | None, params: Mapping[str, float]) -> tuple[str, int, int, int]:
-        match o:
-            case None:
-                return "none", 0, 0, 0
-            case Weight():
-                return "weight", weights[o], 0, o.data.nbytes
-            case Experts():
-                return "table", tables[o], 0, int(params.get("slots", len(o.matrices))) * o.matrices[0].data.nbytes
-            case Input():
-                return "input", inputs[o], 0, 0
-            case CacheLayer() | StateLayer():
-                return "cache", 0, *cache.places[o]
-            case Value() if o in outputs:
-                return "output", outputs[o], 0, 0
-            case Value():
-                return "arena", 0, plan.offsets[o], row_bytes(o) * plan.max_dims[str(o.shape[0])]
-            case _:
-                raise AssertionError(f"no kernel takes {type(o).__name__}")
-
-    def launch(step: Launch) -> tuple[Any, ...]:
-        operands = [operand(step.operands.get(name), step.params) for name, _, _ in SIGNATURES[step.op][2]]
-        return step.kernel, operands, pack_params(step.op, step.params), str(step.rows), step.barrier
-
-    dims = plan.max_dims
-    return _core.Program(
-        executor,
-        [launch(step) for step in plan.launches],
-        [weight.data for weight in plan.weights],
-        cache.memory,
-        plan.arena_bytes,
-        (dims["tokens"], dims["rows"], dims["sequences"]),
-        len(plan.inputs),
-        len(plan.outputs),
-        [[weights[matrix] for matrix in experts.matrices] for experts in plan.tables],
-    )
-
-
-def pack_params(op: str, params: Any) -> bytes:
-    """A parameter struct's bytes, fields placed as the op's header declares them."""
-    size, fields, _ = SIGNATURES[op]
-    packed = bytearray(size)
-    for name, kind, offset in fields:
-        packed[offset : offset + 4] = np.array(params[name], FIELD_DTYPES[kind]).tobytes()
-    return bytes(packed)

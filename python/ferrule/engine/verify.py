@@ -12,7 +12,7 @@ from ..lowering import Target, lower
 from ..reference import Array, Reference
 from .devices import executor
 from .kv_cache import KVCache, Sequence
-from .runner import compile_plan
+from .program import compile_plan
 from .step_inputs import Chunk, step_inputs
 
 TOLERANCE = 1e-2  # int8 and f16 on the way, through many layers, cost about a tenth of it

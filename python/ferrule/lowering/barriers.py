@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from .. import _core
 from ..graph import CacheLayer, Operand, StateLayer, Value
-from .plan import Launch
+from .plan import SIGNATURES, Launch
+
+_ACCESS = {op: {name: access for name, access, _ in operands} for op, (_, _, operands) in SIGNATURES.items()}
 
 
 def assign(launches: list[Launch]) -> None:
     """Sets `barrier` on every launch; without one it may run beside the launches before it."""
-    signatures = _core.signatures()
     read: set[Operand] = set()
     written: set[Operand] = set()
     for launch in launches:
-        access = {name: kind for name, kind, _ in signatures[launch.op][2]}
+        access = _ACCESS[launch.op]
         shared = {name: o for name, o in launch.operands.items() if isinstance(o, Value | CacheLayer | StateLayer)}
         reads = {o for name, o in shared.items() if access[name] != "write"}
         writes = {o for name, o in shared.items() if access[name] != "read"}

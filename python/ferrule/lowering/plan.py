@@ -11,6 +11,7 @@ from .targets import RowClass, Target
 
 Params = Mapping[str, int | float]
 
+SIGNATURES = _core.signatures()  # of ops, as their headers in csrc/params declare them
 CHOICES = _core.parameter_values()  # parameter that chooses among several -> name of each choice -> its number
 
 
