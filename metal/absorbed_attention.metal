@@ -8,7 +8,7 @@
 #include "../csrc/params/attention.h"
 #include "../csrc/params/attention_split.h"
 #include "attention_scores.h"
-#include "kv_cache.h"
+#include "cache_matrix.h"
 
 using namespace metal;
 using namespace ferrule;
@@ -122,8 +122,10 @@ static device const T* block_of(device const T* cache, uint slot) {
 }
 
 // Whether the keys of positions j to j + 7 lie in the cache as matrices.
+template <class T>
 static bool lie_together(thread const Tile& tile, uint j) {
-    return !has_selected && fc_head_dim % 8 == 0 && fc_v_head_dim % 8 == 0 && tile.slots[j + 7] != kNoSlot;
+    const bool whole = !is_coded<T>() && !has_selected && fc_head_dim % 8 == 0 && fc_v_head_dim % 8 == 0;
+    return whole && tile.slots[j + 7] != kNoSlot;
 }
 
 // Columns [i, i + 8) of the keys of positions j to j + 7, one row each, gathered from anywhere; zeros for none.
@@ -164,30 +166,18 @@ static void multiply(thread simdgroup_float8x8& sum,
                      uint i,
                      bool transpose,
                      uint lane) {
-    if (!lie_together(tile, j)) {
+    if (!lie_together<T>(tile, j)) {
         simdgroup_multiply_accumulate(sum, left, gather(cache, tile, j, i, transpose, lane), sum);
         return;
     }
     device const T* keys = block_of(cache, tile.slots[j]);
     const uint position = tile.slots[j] % kCacheBlock;
-    simdgroup_matrix<T, 8, 8> right;
     if (i < latent_columns()) {
         device const T* latents = keys + cache_elements<T>(fc_head_dim) + position * fc_v_head_dim + i;
-        simdgroup_load(right, latents, fc_v_head_dim, ulong2(0), transpose);
+        multiply_stored(sum, left, latents, fc_v_head_dim, transpose);
     } else {
-        simdgroup_load(right, keys + (i - latent_columns()) * kCacheBlock + position, kCacheBlock);
+        multiply_stored(sum, left, keys + (i - latent_columns()) * kCacheBlock + position, kCacheBlock, false);
     }
-    simdgroup_multiply_accumulate(sum, left, right, sum);
-}
-static void multiply(thread simdgroup_float8x8& sum,
-                     thread const simdgroup_float8x8& left,
-                     device const int8_t* cache,
-                     thread const Tile& tile,
-                     uint j,
-                     uint i,
-                     bool transpose,
-                     uint lane) {
-    simdgroup_multiply_accumulate(sum, left, gather(cache, tile, j, i, transpose, lane), sum);
 }
 
 // Scores of the simdgroup's share of the positions.

@@ -6,7 +6,7 @@
 
 #include "../csrc/params/attention.h"
 #include "attention_scores.h"
-#include "kv_cache.h"
+#include "cache_matrix.h"
 
 using namespace metal;
 using namespace ferrule;
@@ -19,9 +19,9 @@ constant uint fc_window [[function_constant(attention::fc_window)]];
 constant uint fc_chunk [[function_constant(attention::fc_chunk)]];
 constant float fc_softcap [[function_constant(attention::fc_softcap)]];
 
-constant constexpr uint kChunk = 8;              // positions of one matrix
-constant constexpr uint kMaxValueMatrices = 72;  // v_head_dim <= 576
-constant constexpr uint kLanesPerRow = 4;        // when a simdgroup works on scores row by row
+constant constexpr uint kChunk = 8;  // positions of one matrix
+constant constexpr uint kMaxValueMatrices = attention::kMaxValues / 8;
+constant constexpr uint kLanesPerRow = 4;  // when a simdgroup works on scores row by row
 
 // Of a row of the result.
 static uint value_matrices() {
@@ -87,7 +87,8 @@ static simdgroup_float8x8 load_part(device const T* from,
     return result;
 }
 
-// Values of q8_0 are made f32 in the memory of scores, 8 rows of a block's 64 columns at a time.
+// Where matrices cannot be read as they lie, 8 rows of a block's 64 columns at a time are made f32 in the memory of
+// scores.
 constant constexpr uint kStagedValues = 8 * kCacheBlock;
 
 // Scores of the tile's queries [8, key_columns(head_dim)] and a block's keys, into scores [8, kCacheBlock].
@@ -96,64 +97,34 @@ static void multiply_keys(threadgroup const float* queries,
                           device const T* keys,
                           thread const Chunks& chunks,
                           uint lane,
-                          threadgroup float* matrix,
-                          threadgroup float* scores) {
-    const uint whole = fc_head_dim / 8 * 8, columns = attention::key_columns(fc_head_dim);
-    simdgroup_float8x8 sums[kCacheBlock / kChunk];
-    for (uint c = 0; c < kCacheBlock / kChunk; ++c) sums[c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
-    for (uint i = 0; i < whole; i += 8) {
-        simdgroup_float8x8 query;
-        simdgroup_load(query, queries + i, columns);
-#pragma unroll
-        for (uint c = 0; c < kCacheBlock / kChunk; ++c) {
-            if (c < chunks.begin || c >= chunks.end) continue;
-            simdgroup_matrix<T, 8, 8> key;
-            simdgroup_load(key, keys + i * kCacheBlock + c * kChunk, kCacheBlock);
-            simdgroup_multiply_accumulate(sums[c], query, key, sums[c]);
-        }
-    }
-    if (whole < fc_head_dim) {
-        simdgroup_float8x8 query;
-        simdgroup_load(query, queries + whole, columns);
-#pragma unroll
-        for (uint c = 0; c < kCacheBlock / kChunk; ++c) {
-            if (c < chunks.begin || c >= chunks.end) continue;
-            device const T* corner = keys + whole * kCacheBlock + c * kChunk;
-            const simdgroup_float8x8 key =
-                load_part(corner, kCacheBlock, Part{0, fc_head_dim - whole, 8}, lane, matrix);
-            simdgroup_multiply_accumulate(sums[c], query, key, sums[c]);
-        }
-    }
-#pragma unroll
-    for (uint c = 0; c < kCacheBlock / kChunk; ++c) {
-        if (c >= chunks.begin && c < chunks.end) simdgroup_store(sums[c], scores + c * kChunk, kCacheBlock);
-    }
-}
-
-static void multiply_keys(threadgroup const float* queries,
-                          device const int8_t* keys,
-                          thread const Chunks& chunks,
-                          uint lane,
-                          threadgroup float*,
                           threadgroup float* scores) {
     simdgroup_float8x8 sums[kCacheBlock / kChunk];
     for (uint c = 0; c < kCacheBlock / kChunk; ++c) sums[c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     for (uint i = 0; i < fc_head_dim; i += 8) {
-        for (uint e = lane; e < kStagedValues; e += kSimdWidth) {
-            const uint r = i + e / kCacheBlock;
-            scores[e] = r < fc_head_dim ? key_at(keys, e % kCacheBlock, r, fc_head_dim) : 0.0f;
+        const bool staged = is_coded<T>() || (fc_head_dim % 8 != 0 && i + 8 > fc_head_dim);
+        if (staged) {
+            for (uint e = lane; e < kStagedValues; e += kSimdWidth) {
+                const uint r = i + e / kCacheBlock;
+                scores[e] = r < fc_head_dim ? key_at(keys, e % kCacheBlock, r, fc_head_dim) : 0.0f;
+            }
+            simdgroup_barrier(mem_flags::mem_threadgroup);
         }
-        simdgroup_barrier(mem_flags::mem_threadgroup);
         simdgroup_float8x8 query;
         simdgroup_load(query, queries + i, attention::key_columns(fc_head_dim));
 #pragma unroll
         for (uint c = 0; c < kCacheBlock / kChunk; ++c) {
             if (c < chunks.begin || c >= chunks.end) continue;
+            if (!staged) {
+                multiply_stored(sums[c], query, keys + i * kCacheBlock + c * kChunk, kCacheBlock, false);
+                continue;
+            }
             simdgroup_float8x8 key;
             simdgroup_load(key, scores + c * kChunk, kCacheBlock);
             simdgroup_multiply_accumulate(sums[c], query, key, sums[c]);
         }
-        simdgroup_barrier(mem_flags::mem_threadgroup);
+        if (staged) {
+            simdgroup_barrier(mem_flags::mem_threadgroup);
+        }
     }
 #pragma unroll
     for (uint c = 0; c < kCacheBlock / kChunk; ++c) {
@@ -226,9 +197,7 @@ static void add_values(threadgroup float* weights,
         for (uint i = 0; i < value_matrices(); ++i) {
             const uint width = min(8u, fc_v_head_dim - i * 8);
             if (begin == 0 && end == kChunk && width == 8) {
-                simdgroup_matrix<T, 8, 8> value;
-                simdgroup_load(value, chunk + i * 8, fc_v_head_dim);
-                simdgroup_multiply_accumulate(sums[i], weight, value, sums[i]);
+                multiply_stored(sums[i], weight, chunk + i * 8, fc_v_head_dim, false);
             } else {
                 const simdgroup_float8x8 value =
                     load_part(chunk + i * 8, fc_v_head_dim, Part{begin, end, width}, lane, matrix);
@@ -317,7 +286,7 @@ kernel void attend(device const float* q [[buffer(attention::q)]],
         const uint block = block_table[tile.block_table_begin + b], block_begin = b * kCacheBlock;
         device const T* keys = cache + cache_keys<T>(block, kv_head, params.kv_heads, fc_head_dim, fc_v_head_dim);
         const Chunks chunks = visible_chunks(block_begin, first, last);
-        multiply_keys(queries, keys, chunks, lane, matrix, scores);
+        multiply_keys(queries, keys, chunks, lane, scores);
         simdgroup_barrier(mem_flags::mem_threadgroup);
         const float factor =
             update_softmax(softmax, scores + r * kCacheBlock, chunks, block_begin,
@@ -325,8 +294,12 @@ kernel void attend(device const float* q [[buffer(attention::q)]],
         const simdgroup_float8x8 factors = diagonal(factor, r, column, matrix);  // and the weights are visible to all
 #pragma unroll
         for (uint i = 0; i < value_matrices(); ++i) simdgroup_multiply(sums[i], factors, sums[i]);
-        // The next block's scores need no barrier: each lane reads and writes the same elements of a matrix.
         add_values(scores, keys + cache_elements<T>(fc_head_dim), chunks, lane, matrix, sums);
+        // The next block's scores need no barrier: each lane reads and writes the same elements of a matrix. Staged
+        // keys need one.
+        if (!is_coded<T>() && fc_head_dim % 8 != 0) {
+            simdgroup_barrier(mem_flags::mem_threadgroup);
+        }
     }
 
     const float maximum = has_sinks ? max(softmax.maximum, sinks[head]) : softmax.maximum;

@@ -17,6 +17,7 @@
 #include "../executors/run_kernel.h"
 #include "../executors/targets.h"
 #include "../params/metal_kernels.h"
+#include "../params/metal_limits.h"
 #include "../params/quantized_row.h"
 #include "../params/signatures.h"
 #include "bindings.h"
@@ -98,6 +99,12 @@ std::map<std::string, std::string> metal_kernel_ops() {
     return ops;
 }
 
+std::map<std::string, Values> metal_limits() {
+    std::map<std::string, Values> limits;
+    for (const MetalLimit& limit : kMetalLimits) limits[limit.kernel][limit.field] = limit.most;
+    return limits;
+}
+
 uint32_t run_kernel(const std::string& target, const std::string& kernel_name, const nb::list& operands,
                     const nb::bytes& params, uint32_t rows, const std::tuple<uint32_t, uint32_t, uint32_t>& dims,
                     const std::optional<std::vector<std::pair<uint32_t, uint32_t>>>& split) {
@@ -172,6 +179,8 @@ void init_kernels(nb::module_& m) {
     m.def("expert_order_words", &expert_order::words, "experts"_a, "slots"_a, "rows"_a,
           "Words of the order of so many rows' slots by expert (csrc/params/expert_order.h).");
     m.def("metal_kernels", &metal_kernel_ops, "Name of every Metal kernel -> its op.");
+    m.def("metal_limits", &metal_limits,
+          "Name of a Metal kernel, without formats -> parameters that it limits -> the most that it takes.");
     m.def("run_kernel", &run_kernel, "target"_a, "kernel"_a,
           nb::sig("def run_kernel(target: str, kernel: str, operands: list[numpy.typing.NDArray[typing.Any] | "
                   "list[numpy.typing.NDArray[typing.Any] | None] | None], params: bytes, rows: int, dims: tuple[int, "

@@ -11,12 +11,9 @@
 #include "../params/metal_kernels.h"
 #include "../plan/validate.h"
 #include "device_failure.h"
-#include "metal_gpu.h"
+#include "metal_residency.h"
+#include "metal_step.h"
 #include "views.h"
-
-#if defined(__MAC_OS_X_VERSION_MAX_ALLOWED) && __MAC_OS_X_VERSION_MAX_ALLOWED >= 150000
-#define FERRULE_RESIDENCY_SETS 1
-#endif
 
 namespace ferrule::metal {
 
@@ -30,92 +27,6 @@ const MetalKernel& find_kernel(const std::string& name) {
         if (kernel.name == name) return kernel;
     }
     throw std::invalid_argument("no Metal kernel is named " + name);
-}
-
-// Keeps buffers resident while it lives, where the system can (macOS 15).
-class Residency {
-  public:
-    Residency(id<MTLDevice> device, id<MTLCommandQueue> queue, std::span<const id<MTLBuffer>> buffers) : queue_(queue) {
-#if FERRULE_RESIDENCY_SETS
-        if (@available(macOS 15.0, *)) {
-            Retained<MTLResidencySetDescriptor*> descriptor([[MTLResidencySetDescriptor alloc] init]);
-            descriptor.get().initialCapacity = buffers.size();
-            NSError* error = nil;
-            const id<MTLResidencySet> set = [device newResidencySetWithDescriptor:descriptor.get() error:&error];
-            if (set == nil) throw DeviceFailure("no residency set: " + text(error));
-            set_ = Retained<id>(set);
-            for (const id<MTLBuffer> buffer : buffers) [set addAllocation:buffer];
-            [set commit];
-            [set requestResidency];
-            [queue addResidencySet:set];
-        }
-#endif
-    }
-
-    ~Residency() {
-#if FERRULE_RESIDENCY_SETS
-        if (@available(macOS 15.0, *)) {
-            const id<MTLResidencySet> set = set_.get();
-            if (set == nil) return;
-            [queue_ removeResidencySet:set];
-            [set endResidency];
-        }
-#endif
-    }
-
-    Residency(const Residency&) = delete;
-    Residency& operator=(const Residency&) = delete;
-
-  private:
-    [[maybe_unused]] id<MTLCommandQueue> queue_;
-    Retained<id> set_;
-};
-
-// A buffer that grows with what it has to hold.
-struct Staging {
-    Retained<id<MTLBuffer>> buffer;
-
-    std::byte* reserve(id<MTLDevice> device, uint64_t bytes) {
-        if (!buffer || buffer.get().length < bytes) buffer = allocate(device, std::max<uint64_t>(bytes, 1), "a step");
-        return static_cast<std::byte*>(buffer.get().contents);
-    }
-};
-
-// A step's inputs and outputs.
-struct StepMemory {
-    StepMemory(size_t n_inputs, size_t n_outputs) : inputs(n_inputs), outputs(n_outputs) {}
-    std::vector<Staging> inputs, outputs;
-};
-
-struct GpuStep final : Step {
-    std::shared_ptr<StepMemory> memory;
-    std::shared_ptr<StepMemory> previous;  // whose first output is the input `fed_input`, if any
-    size_t fed_input = 0;
-    std::vector<Retained<id<MTLCommandBuffer>>> command_buffers;
-
-    ~GpuStep() override { wait(); }
-    void wait() const {
-        if (!command_buffers.empty()) [command_buffers.back().get() waitUntilCompleted];
-    }
-    void finish(Outputs results) override { finish_timed(results); }
-    // Returns each command buffer's nanoseconds.
-    std::vector<uint64_t> finish_timed(Outputs results) const;
-};
-
-std::vector<uint64_t> GpuStep::finish_timed(Outputs results) const {
-    wait();
-    std::vector<uint64_t> nanoseconds;
-    for (const auto& command_buffer : command_buffers) {
-        if (command_buffer.get().status != MTLCommandBufferStatusCompleted) {
-            throw DeviceFailure("the GPU failed: " + text(command_buffer.get().error));
-        }
-        const double seconds = command_buffer.get().GPUEndTime - command_buffer.get().GPUStartTime;
-        nanoseconds.push_back(static_cast<uint64_t>(seconds * 1e9));
-    }
-    for (size_t i = 0; i < results.size(); ++i) {
-        std::memcpy(results[i].data(), memory->outputs[i].buffer.get().contents, results[i].size());
-    }
-    return nanoseconds;
 }
 
 struct GpuProgram final : Program {
@@ -338,6 +249,7 @@ std::vector<uint64_t> GpuProgram::execute(const Dims& dims, Inputs arrays, Outpu
     for (const auto& result : results) output_bytes.push_back(result.size());
     return begin(dims, arrays, output_bytes, nullptr, work_per_command_buffer)->finish_timed(results);
 }
+
 }  // namespace
 
 std::unique_ptr<Program> make_program(Gpu& gpu, Plan plan, std::span<const Bytes> weights, std::span<std::byte> cache) {

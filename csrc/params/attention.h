@@ -36,6 +36,7 @@ enum Constant { has_sinks, has_slopes, has_selected, fc_head_dim, fc_v_head_dim,
 // Metal: a simdgroup takes kTileRows rows of a sequence; its threadgroup memory, in floats, holds their queries [8,
 // key_columns], scores [8, 64], and a matrix [8, 8].
 FERRULE_CONSTANT uint32_t kTileRows = 8;
+FERRULE_CONSTANT uint32_t kMaxValues = 576;  // v_head_dim
 constexpr uint32_t key_columns(uint32_t head_dim) {
     return (head_dim + 7) / 8 * 8;
 }
@@ -48,6 +49,7 @@ constexpr uint32_t tile_floats(uint32_t head_dim) {
 // each simdgroup.
 FERRULE_CONSTANT uint32_t kLatentSimdgroups = 4;
 FERRULE_CONSTANT uint32_t kMaxLatent = 512;
+FERRULE_CONSTANT uint32_t kMaxRotated = 256;
 constexpr uint32_t latent_floats(uint32_t head_dim, uint32_t v_head_dim) {
     return kTileRows * (key_columns(v_head_dim) + key_columns(head_dim) + kCacheBlock + 1) + kCacheBlock +
            64 * kLatentSimdgroups;

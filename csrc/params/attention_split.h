@@ -35,6 +35,7 @@ enum Constant { has_slopes, fc_heads, fc_kv_heads, fc_head_dim, fc_v_head_dim, f
 FERRULE_CONSTANT uint32_t kSimdgroups = 4;
 FERRULE_CONSTANT uint32_t kMaxHeads = 8;
 FERRULE_CONSTANT uint32_t kPairsPerLane = 16;  // of the result's values
+FERRULE_CONSTANT uint32_t kMaxValues = 2 * kPairsPerLane * kSimdWidth;
 
 // Pairs of a head's values that a lane holds; v_head_dim is even.
 constexpr uint32_t head_pairs(uint32_t v_head_dim) {

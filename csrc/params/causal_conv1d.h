@@ -21,6 +21,7 @@ enum Constant { has_bias };
 
 // Metal: tokens that a thread takes. At least taps - 1, so that only the first of a sequence need its state.
 FERRULE_CONSTANT uint32_t kRun = 16;
+FERRULE_CONSTANT uint32_t kMaxTaps = kRun + 1;
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"channels", FieldType::u32, offsetof(CausalConv1d, channels)},

@@ -32,6 +32,7 @@ FERRULE_CONSTANT uint32_t kSimdgroups = 4;
 FERRULE_CONSTANT uint32_t kSlices = 4;
 FERRULE_CONSTANT uint32_t kColumns = kSimdWidth / kSlices;
 FERRULE_CONSTANT uint32_t kValuesPerLane = 64;
+FERRULE_CONSTANT uint32_t kMaxKey = kSlices * kValuesPerLane;
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(GatedDeltaRule, heads)},

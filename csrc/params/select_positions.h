@@ -19,9 +19,10 @@ namespace select_positions {
 
 enum Operand { q, weights, cache, spans, block_table, out };
 
-// Metal: a threadgroup per row collects up to top + kSpare positions, 8 bytes each.
+// Metal: a threadgroup per row collects up to top + kSpare positions, 8 bytes each, within 32 KiB.
 FERRULE_CONSTANT uint32_t kThreads = 256;
 FERRULE_CONSTANT uint32_t kSpare = 1024;
+FERRULE_CONSTANT uint32_t kMaxTop = 3000;
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(SelectPositions, heads)},

@@ -35,6 +35,7 @@ constexpr uint32_t lanes_per_row(uint32_t n) {
     return lanes;
 }
 FERRULE_CONSTANT uint32_t kValuesPerLane = 8;
+FERRULE_CONSTANT uint32_t kMaxN = kValuesPerLane * kSimdWidth;
 
 #ifndef __METAL_VERSION__
 inline constexpr ParamField fields[] = {{"heads", FieldType::u32, offsetof(SsmScan, heads)},

@@ -68,6 +68,11 @@ def expert_order_words(experts: int, slots: int, rows: int) -> int:
 def metal_kernels() -> dict[str, str]:
     """Name of every Metal kernel -> its op."""
 
+def metal_limits() -> dict[str, dict[str, int]]:
+    """
+    Name of a Metal kernel, without formats -> parameters that it limits -> the most that it takes.
+    """
+
 def run_kernel(target: str, kernel: str, operands: list[numpy.typing.NDArray[Any] | list[numpy.typing.NDArray[Any] | None] | None], params: bytes, rows: int, dims: tuple[int, int, int], split: list[tuple[int, int]] | None = None) -> int:
     """
     Runs one kernel in this thread and returns its number of work items.

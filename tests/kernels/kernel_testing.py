@@ -10,7 +10,7 @@ import struct
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -190,6 +190,8 @@ class Runner:
     be the same to the bit. In the first run, bytes around operands must not change; in the second, every operand ends
     where memory does. Operands that are only read must not change.
     """
+
+    LEAST_ALIGNMENT: ClassVar[int] = 1  # of operands, in bytes
 
     process: InProcess | OtherProcess
     target: str

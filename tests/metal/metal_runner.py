@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from kernel_testing import GUARD, SIGNATURES, Buffer, Operand, Shape, as_bytes, pack_params
@@ -19,6 +19,8 @@ class MetalRunner:
 
     Bytes around operands, and operands that are only read, must not change.
     """
+
+    LEAST_ALIGNMENT: ClassVar[int] = 4  # of operands, in bytes
 
     def __init__(self, host: MetalHost | CudaDevice | Gpu) -> None:
         self._host = host

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from weights import FLOATS, make_matrix
 
 from ferrule.formats import FORMATS
-from metal.formats import METAL_FORMATS
 from metal.metal_runner import MetalRunner
 from metal_host.host import MetalFaultError, MetalHost
 
@@ -32,7 +31,7 @@ FLOAT_ONLY = {"matvec": [cpu.Case(5, 3, 2, 5, 7)], "matmul": [cpu.Case(9, 2, 1, 
 ALL = [
     pytest.param(kernel, name, case, id=f"{kernel}-{name}-{case}")
     for kernel, cases in (("matvec", FEW_ROWS), ("matmul", MANY_ROWS))
-    for name in METAL_FORMATS
+    for name in FORMATS
     for case in cases + FLOAT_ONLY[kernel] * (name in FLOATS)
 ]
 

@@ -15,7 +15,6 @@ from weights import FLOATS, Matrix, make_matrix
 
 from ferrule import _core
 from ferrule.formats import FORMATS
-from metal.formats import METAL_FORMATS
 from metal.metal_runner import MetalRunner
 
 
@@ -75,7 +74,7 @@ def cases(kernel: str, name: str) -> list[Case]:
 ALL = [
     pytest.param(kernel, name, case, id=f"{kernel}-{name}-{case}")
     for kernel in KERNELS
-    for name in METAL_FORMATS
+    for name in FORMATS
     for case in cases(kernel, name)
 ]
 

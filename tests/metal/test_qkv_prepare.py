@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import test_qkv_prepare as cpu
 from cache_pools import DTYPES, KV_DTYPES, Pool
 from kernel_testing import EPSILON
 from numpy.typing import NDArray
@@ -12,47 +13,29 @@ from test_rope import reference as rotate
 
 from metal.metal_runner import MetalRunner
 
-EPS = 1e-6
 PAIRINGS = ["half", "adjacent"]
 
 
 @dataclass(frozen=True)
-class Case:
-    heads: int
-    kv_heads: int
-    head_dim: int
-    v_head_dim: int
-    slots: tuple[int, ...]
-    norms: str = ""  # of "qkv"
-    n_pairs: int = 0
-    pairing: str = "half"
-    weights: bool = True
-    limit: float = 0.0
-    norm_last: bool = False
+class Case(cpu.Case):
     whole_rows: bool = False
 
     def __str__(self) -> str:
-        rope = f"-rope{self.n_pairs}{self.pairing}" if self.n_pairs else ""
-        kind = "last" * self.norm_last + "whole" * self.whole_rows
-        norms = f"-norm{kind}-{self.norms}{'' if self.weights else '-unweighted'}" if self.norms else ""
-        limit = f"-limit{self.limit:g}" if self.limit else ""
-        return (
-            f"{self.heads}/{self.kv_heads}x{self.head_dim}x{self.v_head_dim}-{len(self.slots)}rows{norms}{rope}{limit}"
-        )
+        return super().__str__() + "-whole" * self.whole_rows
 
 
 CASES = [
     Case(4, 1, 256, 256, (64,), "qk", 128),
-    Case(9, 3, 64, 64, (62, 63, 64, 3), "", 32, "adjacent"),
+    Case(9, 3, 64, 64, (62, 63, 64, 3), "", 32, 1),
     Case(2, 2, 40, 24, (5, -1, 127), "qkv", 10),
-    Case(2, 1, 16, 16, (1, 2), "qk", 8, "adjacent", weights=False),
+    Case(2, 1, 16, 16, (1, 2), "qk", 8, 1, weights=False),
     Case(2, 1, 24, 8, (1, 2), "k"),
     Case(2, 1, 8, 8, (9,)),
     Case(3, 1, 100, 70, (9, 8), "v", 7),
     Case(2, 1, 24, 40, (1, -1, 70), limit=0.5),
     Case(4, 2, 40, 24, (5, 6), "qkv", 10, limit=0.7),
     Case(3, 1, 40, 24, (5, -1, 6), "qk", 11, norm_last=True),
-    Case(2, 2, 16, 16, (5, 6), "qkv", 8, "adjacent", weights=False, limit=0.7, norm_last=True),
+    Case(2, 2, 16, 16, (5, 6), "qkv", 8, 1, weights=False, limit=0.7, norm_last=True),
     Case(5, 2, 40, 24, (5, -1, 6), "qkv", 11, whole_rows=True),
     Case(3, 1, 24, 24, (1, 2), "q", limit=0.7, whole_rows=True),
     Case(3, 0, 40, 0, (0, 0), "q", 11),
@@ -92,9 +75,9 @@ def test_qkv_prepare(runner: MetalRunner, case: Case, kv_dtype: str) -> None:
         "head_dim": case.head_dim,
         "v_head_dim": case.v_head_dim,
         "n_pairs": case.n_pairs,
-        "pairing": PAIRINGS.index(case.pairing),
+        "pairing": case.pairing,
         **{f"has_{name}_norm": name in case.norms for name in "qkv"},
-        "eps": EPS,
+        "eps": cpu.EPS,
         "weight_offset": offset,
         "limit": case.limit,
         "norm_last": case.norm_last,
@@ -110,7 +93,7 @@ def test_qkv_prepare(runner: MetalRunner, case: Case, kv_dtype: str) -> None:
         if name not in case.norms:
             return result
         axes = (1, 2) if case.whole_rows and name != "v" else (2,)
-        result = result / np.sqrt((result**2).mean(axes, keepdims=True) + EPS)
+        result = result / np.sqrt((result**2).mean(axes, keepdims=True) + cpu.EPS)
         return result * (offset + weights[name].astype(np.float64) if name in weights else 1.0)
 
     def prepared(name: str) -> NDArray[np.float64]:
@@ -121,8 +104,8 @@ def test_qkv_prepare(runner: MetalRunner, case: Case, kv_dtype: str) -> None:
             return normalised(result, name)
         angles = table.astype(np.float64)
         if case.norm_last:
-            return normalised(rotate(result, angles, case.pairing), name)
-        return rotate(normalised(result, name), angles, case.pairing)
+            return normalised(rotate(result, angles, PAIRINGS[case.pairing]), name)
+        return rotate(normalised(result, name), angles, PAIRINGS[case.pairing])
 
     # A norm of squares summed in 32 lanes, its root, products; a rotation; the rounding to the cache's type.
     width = case.head_dim * (case.heads if case.whole_rows else 1)

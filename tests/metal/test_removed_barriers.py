@@ -62,8 +62,9 @@ def run_sample(runner: MetalRunner) -> None:
 
 
 def run_attention(runner: MetalRunner) -> None:
-    for kv_dtype in ("f16", "q8_0"):
-        attention.Problem.make(attention.Case(2, 1, 16, ((60, 20),)), kv_dtype).run(runner)
+    for kv_dtype, head_dim in (("f16", 16), ("f16", 20), ("q8_0", 16)):
+        case = attention.Case(2, 1, head_dim, ((60, 20),), v_head_dim=16)
+        attention.Problem.make(case, kv_dtype).run(runner)
 
 
 def run_attention_split(runner: MetalRunner) -> None:

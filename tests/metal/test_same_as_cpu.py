@@ -15,7 +15,6 @@ from test_elementwise import (
     test_take_columns,
     test_take_rows,
 )
-from test_embedding import test_a_token_outside_the_table_gives_nan
 from test_expert_linear import test_expert_sum
 from test_gated_delta_rule import test_gated_delta_rule
 from test_kv_append import test_kv_append, test_what_is_not_finite_makes_its_scale_so
@@ -27,7 +26,6 @@ from test_select_positions import test_of_equal_positions_the_lower_are_taken, t
 from test_ssm_scan import test_ssm_scan, test_steps_alone_give_the_same_bits
 
 __all__ = [
-    "test_a_token_outside_the_table_gives_nan",
     "test_activation",
     "test_add",
     "test_add_in_place",

@@ -1,6 +1,6 @@
 """The kernel table and the kernels of metal/ are the same."""
 
-from metal.formats import METAL_FORMATS
+from ferrule.formats import FORMATS
 from metal_host.host import MetalHost
 
 
@@ -10,4 +10,4 @@ def test_every_kernel_of_the_table_exists_and_none_besides(metal_host: MetalHost
 
 def test_formats(metal_host: MetalHost) -> None:
     names = {name.removeprefix("matmul_").upper() for name in metal_host.kernels() if name.startswith("matmul_")}
-    assert names == set(METAL_FORMATS)
+    assert names == set(FORMATS)

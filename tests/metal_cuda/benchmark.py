@@ -23,7 +23,6 @@ from kernel_testing import pack_params  # noqa: E402
 
 from ferrule import _core  # noqa: E402
 from ferrule.formats import FORMATS  # noqa: E402
-from metal.formats import METAL_FORMATS  # noqa: E402
 from metal_cuda.compiler import Compiler  # noqa: E402
 from metal_cuda.device import CudaDevice  # noqa: E402
 
@@ -161,7 +160,7 @@ def main() -> None:
         shapes = ((4096, 4096), (11008, 4096))
         print("\n| matvec |" + "".join(f" {n} x {k}: µs | GB/s | share |" for n, k in shapes))
         print("|---|" + "---:|---:|---:|" * len(shapes))
-        for name in METAL_FORMATS:
+        for name in FORMATS:
             cells = ""
             for n, k in shapes:
                 seconds, size = benchmark.product("matvec", name, 1, n, k)
@@ -192,7 +191,7 @@ def main() -> None:
             print(f"| {name} |{cells}", flush=True)
 
         print("\n| matmul 4096 x 4096 | 512 rows: µs | TFLOP/s | 8 rows, matvec_rows: µs |\n|---|---:|---:|---:|")
-        for name in METAL_FORMATS:
+        for name in FORMATS:
             seconds, _ = benchmark.product("matmul", name, 512, 4096, 4096)
             few, _ = benchmark.product("matvec_rows", name, 8, 4096, 4096)
             rate = 2 * 512 * 4096 * 4096 / seconds / 1e12

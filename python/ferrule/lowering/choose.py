@@ -15,7 +15,7 @@ from ..formats import FORMATS
 from ..graph import CacheLayer, Dim, Experts, Op, StateLayer, Value, Weight
 from .layout import planes
 from .metal import linears_params
-from .metal_limits import LIMITS
+from .metal_limits import needs
 from .op_list import value_of
 from .plan import CHOICES, Launch, Params
 from .targets import RowClass, Target
@@ -290,8 +290,8 @@ def missing(target: Target, kernel: str, signature: str, params: Params) -> str 
     """Why the target cannot run a kernel with such parameters; None where it can."""
     if kernel not in target.kernels:
         return f"target {target.name} has no kernel {kernel}"
-    needs = LIMITS[signature](params) if target.backend == "metal" and signature in LIMITS else None
-    return f"kernel {kernel} of target {target.name} needs {needs}" if needs else None
+    needed = needs(signature, params) if target.backend == "metal" else None
+    return f"kernel {kernel} of target {target.name} needs {needed}" if needed else None
 
 
 def _chosen(op: Op, *parameters: str) -> Params:

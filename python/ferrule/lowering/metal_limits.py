@@ -2,56 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
+from .. import _core
 from .plan import Params
 
+_MOST = _core.metal_limits()
 
-def _attention(params: Params) -> str | None:
-    if params["latent"]:
-        return _absorbed_attention(params)
-    if params["top"]:
+
+def needs(op: str, params: Params) -> str | None:
+    """What the op's kernel needs that the parameters lack; None where nothing is wrong."""
+    latent = params.get("latent", 0)
+    for name, most in _MOST.get(f"absorbed_{op}" if latent else op, {}).items():
+        if params[name] > most:
+            return f"{name} of at most {most}"
+    if op in ("attention", "attention_split") and params["top"] and not latent:
         return "latents where positions are selected"
-    return "values of at most 576" if params["v_head_dim"] > 576 else None
-
-
-def _absorbed_attention(params: Params) -> str | None:
-    is_large = params["v_head_dim"] > 512 or params["head_dim"] > 256
-    return "latents of at most 512 values, rotated keys of at most 256" if is_large else None
-
-
-def _attention_split(params: Params) -> str | None:
-    if params["latent"]:
-        return _absorbed_attention(params)
-    if params["top"]:
-        return "latents where positions are selected"
-    if params["v_head_dim"] % 2 or params["v_head_dim"] > 1024:
-        return "values of an even size, at most 1024"
+    if op == "attention_split" and params["v_head_dim"] % 2 and not latent:
+        return "v_head_dim of an even size"
     return None
-
-
-def _causal_conv1d(params: Params) -> str | None:
-    return "a kernel of at most 17 tokens" if params["taps"] > 17 else None
-
-
-def _ssm_scan(params: Params) -> str | None:
-    return "at most 256 values in a row of the state" if params["n"] > 256 else None
-
-
-def _gated_delta_rule(params: Params) -> str | None:
-    return "keys of at most 256 values" if params["k_dim"] > 256 else None
-
-
-def _select_positions(params: Params) -> str | None:
-    return "at most 3000 positions to select" if params["top"] > 3000 else None
-
-
-# Op -> what its kernels need that the parameters lack, None where nothing is wrong.
-LIMITS: Mapping[str, Callable[[Params], str | None]] = {
-    "attention": _attention,
-    "attention_split": _attention_split,
-    "causal_conv1d": _causal_conv1d,
-    "gated_delta_rule": _gated_delta_rule,
-    "select_positions": _select_positions,
-    "ssm_scan": _ssm_scan,
-}
