@@ -30,7 +30,7 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratc
         if (rows.count <= kFewRows) {  // the same sums, without unpacking a panel
             multiply_few_rows(format, product, j_begin, j_end);
         } else {
-            multiply_many_rows(format, product, j_begin, j_end, scratch);
+            multiply_many_rows(format, product, j_begin, j_end, scratch, false);
         }
     };
     for_each_expert(args, quantized_row::row_bytes(params.k, params.planes), begin, end, sorting, multiply);

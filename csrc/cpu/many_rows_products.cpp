@@ -228,14 +228,14 @@ void for_each_tile(uint32_t rows, Visit visit) {
 
 // The rows that a tile lacks repeat its last one.
 template <class Unpack>
-void multiply(const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end, std::byte* scratch) {
+void multiply(const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end, std::byte* scratch, bool again) {
     const auto& [weight, n, k, planes, rows] = product;
     const Panel panel = lay_out<Unpack>(scratch, k);
     const auto tile_rows = [&]<int T>(const uint8_t*(&x)[T], uint32_t first, uint32_t count) {
         for (uint32_t t = 0; t < T; ++t) x[t] = product.rows.at(first + min_u32(t, count - 1));
         return panel.corrections + first * panel_values<Unpack>(product.k);
     };
-    if constexpr (Unpack::kOffset != 0) {
+    if (Unpack::kOffset != 0 && !again) {
         for_each_tile(rows.count, [&]<int T>(uint32_t first, uint32_t count) {
             const uint8_t* x[T];
             int32_t* corrections = tile_rows(x, first, count);
@@ -259,7 +259,7 @@ void multiply(const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end,
 }
 
 struct ManyRows {
-    void (*multiply)(const QuantizedProduct&, uint32_t, uint32_t, std::byte*);
+    void (*multiply)(const QuantizedProduct&, uint32_t, uint32_t, std::byte*, bool);
     size_t (*scratch_bytes)(uint32_t k, uint32_t rows);
 };
 
@@ -273,8 +273,8 @@ constexpr auto kFunctions = by_format(AllUnpackers{});
 }  // namespace
 
 void multiply_many_rows(QuantizedFormat format, const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end,
-                        std::byte* scratch) {
-    kFunctions[size_t(format)].multiply(product, j_begin, j_end, scratch);
+                        std::byte* scratch, bool again) {
+    kFunctions[size_t(format)].multiply(product, j_begin, j_end, scratch, again);
 }
 
 size_t many_rows_scratch(QuantizedFormat format, uint32_t k, uint32_t rows) {

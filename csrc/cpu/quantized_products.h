@@ -24,10 +24,10 @@ struct QuantizedProduct {
 };
 
 // Multiplies weight rows [j_begin, j_end), j_begin a multiple of kVectorRows (best of kPanelRows), with all activation
-// rows.
+// rows. `again`: scratch is as the last call left it, for the same product.
 void multiply_few_rows(QuantizedFormat format, const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end);
 void multiply_many_rows(QuantizedFormat format, const QuantizedProduct& product, uint32_t j_begin, uint32_t j_end,
-                        std::byte* scratch);
+                        std::byte* scratch, bool again);
 
 // Scratch of multiply_many_rows for at most so many activation rows.
 size_t many_rows_scratch(QuantizedFormat format, uint32_t k, uint32_t rows);

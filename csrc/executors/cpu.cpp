@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -17,8 +18,9 @@ namespace {
 
 constexpr unsigned kMaxThreads = 1024;
 
-// Small enough chunks that threads of unequal speed finish together, large enough that taking one costs nothing.
-constexpr uint32_t kChunksPerThread = 8;
+// A thread takes half of its share of what is left, so that threads of unequal speed finish together, but at least this
+// part of its share of all, so that taking costs nothing.
+constexpr uint32_t kSmallestChunk = 32;
 
 constexpr size_t kScratchAlignment = 64;
 
@@ -68,7 +70,7 @@ Program::Program(Executor& executor, Plan plan, std::span<const std::span<const 
                       plan_.max_dims};
         bound.operands.fill(nullptr);
         if (bound.kernel->scratch_bytes != nullptr) {
-            scratch_bytes = std::max(scratch_bytes, bound.kernel->scratch_bytes(bound.args));
+            scratch_bytes = std::max({scratch_bytes, kKeptScratch, bound.kernel->scratch_bytes(bound.args)});
         }
         for (size_t j = 0; j < launch.operands.size(); ++j) {
             const Operand& operand = launch.operands[j];
@@ -134,8 +136,6 @@ void Program::bind(const Dims& dims, Inputs inputs, Outputs outputs) {
         bound.args.rows = row_count(launch.rows, dims);
         bound.args.dims = dims;
         bound.items = bound.args.rows > 0 ? bound.kernel->items(bound.args) : 0;
-        bound.chunk = executor_.threads() == 1 ? std::max(bound.items, 1u)
-                                               : bound.items / (executor_.threads() * kChunksPerThread) + 1;
     }
 }
 
@@ -151,6 +151,16 @@ void Program::run_launches(size_t first, size_t last) {
     executor_.pool_.run([this, first, last](unsigned worker) { work(first, last, worker); });
 }
 
+std::pair<uint32_t, uint32_t> Program::take(BoundLaunch& launch) const {
+    const uint32_t threads = executor_.threads(), smallest = std::max(launch.items / (threads * kSmallestChunk), 1u);
+    uint32_t begin = launch.taken.load(std::memory_order_relaxed), end;
+    do {
+        const uint32_t left = launch.items - begin;
+        end = threads == 1 ? launch.items : begin + std::min(std::max(left / (2 * threads), smallest), left);
+    } while (!launch.taken.compare_exchange_weak(begin, end, std::memory_order_relaxed));
+    return {begin, end};
+}
+
 void Program::work(size_t first, size_t last, unsigned worker) {
     std::byte* scratch = executor_.scratch_.data() + worker * executor_.scratch_bytes_;
     uint32_t group = launches_[first].group;
@@ -161,10 +171,10 @@ void Program::work(size_t first, size_t last, unsigned worker) {
             group = launch.group;
         }
         std::atomic<uint32_t>& remaining = groups_[group].remaining;
+        if (launch.kernel->scratch_bytes != nullptr) std::memset(scratch, 0, kKeptScratch);
         while (true) {
-            const uint32_t begin = launch.taken.fetch_add(launch.chunk, std::memory_order_relaxed);
-            if (begin >= launch.items) break;
-            const uint32_t end = std::min(begin + launch.chunk, launch.items);
+            const auto [begin, end] = take(launch);
+            if (begin == end) break;
             launch.kernel->run(launch.args, begin, end, scratch);
             if (remaining.fetch_sub(end - begin, std::memory_order_acq_rel) == end - begin) remaining.notify_all();
         }

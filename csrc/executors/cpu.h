@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "../cpu/kernel.h"
@@ -56,7 +57,6 @@ class Program final : public ferrule::Program {
         KernelArgs args;
         uint32_t group;  // launches of one group run at the same time
         uint32_t items;
-        uint32_t chunk;                           // items that a thread takes at a time
         alignas(64) std::atomic<uint32_t> taken;  // items that threads have taken
     };
     struct alignas(64) Group {
@@ -65,6 +65,7 @@ class Program final : public ferrule::Program {
 
     void bind(const Dims& dims, Inputs inputs, Outputs outputs);
     void run_launches(size_t first, size_t last);
+    std::pair<uint32_t, uint32_t> take(BoundLaunch& launch) const;  // items [begin, end), none when all are taken
     void work(size_t first, size_t last, unsigned worker);
 
     Executor& executor_;
