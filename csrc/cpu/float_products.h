@@ -85,8 +85,8 @@ void float_products(const FloatMatrix<Format>& m, const ActivationRows& rows, ui
     r = float_tiles<Format, simd::kFloatTileWeights, simd::kFloatTileRows>(m, rows, j_begin, j_end, r,
                                                                            simd::kFloatTileRows);
     r = float_tiles<Format, simd::kFloatTileWeights, 2>(m, rows, j_begin, j_end, r, 2);
-    // One activation row waits for memory, which is fastest read row after row, as long as the activations stay in the L1
-    // cache; else they are read once for several weight rows.
+    // One activation row waits for memory, which is fastest read row after row, as long as the activations stay in the
+    // L1 cache; else they are read once for several weight rows.
     if (m.k <= 4096) {
         float_tiles<Format, 1, 1>(m, rows, j_begin, j_end, r, 1);
     } else {

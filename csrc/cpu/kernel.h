@@ -26,6 +26,7 @@ struct KernelArgs {
     }
 };
 
+inline constexpr size_t kScratchAlignment = 64;
 // The first bytes of a thread's scratch are zero when it starts on a launch, and kept from range to range of it.
 inline constexpr size_t kKeptScratch = 64;
 
@@ -35,8 +36,8 @@ struct Kernel {
     // Number of independent work items; any thread may run any range of them, in any order. Asked before the step
     // starts, and not at all for zero rows: may read params, rows, dims and step inputs, not what other launches write.
     uint32_t (*items)(const KernelArgs&);
-    // Bytes of scratch that one thread needs (64-byte aligned, kKeptScratch at least); null means none. Asked once, with
-    // the plan's largest dims and without operands.
+    // Bytes of scratch that one thread needs (aligned to kScratchAlignment, at least kKeptScratch); null means none.
+    // Asked once, with the plan's largest dims and without operands.
     size_t (*scratch_bytes)(const KernelArgs&);
     void (*run)(const KernelArgs&, uint32_t begin, uint32_t end, std::byte* scratch);
 };

@@ -22,8 +22,6 @@ constexpr unsigned kMaxThreads = 1024;
 // part of its share of all, so that taking costs nothing.
 constexpr uint32_t kSmallestChunk = 32;
 
-constexpr size_t kScratchAlignment = 64;
-
 unsigned checked_threads(unsigned threads) {
     if (threads >= 1 && threads <= kMaxThreads) return threads;
     throw std::invalid_argument("threads must be 1 to " + std::to_string(kMaxThreads) + ", not " +
