@@ -27,7 +27,7 @@ struct KernelArgs {
 };
 
 inline constexpr size_t kScratchAlignment = 64;
-// The first bytes of a thread's scratch are zero when it starts on a launch, and kept from range to range of it.
+// A thread keeps its scratch from range to range of a launch; its first bytes are zero when the thread starts on one.
 inline constexpr size_t kKeptScratch = 64;
 
 struct Kernel {

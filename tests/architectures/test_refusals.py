@@ -106,6 +106,13 @@ def test_unknown_values_are_refused_by_name(
     refused(tiny_model(variant), text_config(tiny_models.description(variant)["config"], {key: value}), key)
 
 
+@pytest.mark.parametrize("value", [["linear_attention"] * 2, 5, [["linear_attention"]] * 3])
+def test_damaged_lists_are_refused_by_name(tiny_model: Callable[..., Path], value: Any) -> None:
+    config = {**tiny_models.description("kimi_linear")["config"], "layer_types": value}
+    with pytest.raises((CorruptFile, UnsupportedArchitecture), match="layer_types"):
+        architectures.record(dataclasses.replace(open_checkpoint(tiny_model("kimi_linear")), config=config))
+
+
 @pytest.mark.parametrize(("key", "value"), [("alibi", False), ("qk_ln", True), ("attn_type", "grouped")])
 def test_unknown_forms_of_attention_are_refused_by_name(tiny_model: Callable[..., Path], key: str, value: Any) -> None:
     config = tiny_models.description("mpt")["config"]

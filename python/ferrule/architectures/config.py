@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from ..errors import CorruptFile, UnsupportedArchitecture
@@ -80,12 +80,17 @@ class Config(Mapping[str, Any]):
         """The option that a string names; another string is refused by name."""
         return self._option(key, self.get(key, default), options)
 
-    def choices(self, key: str, options: Mapping[str, T], default: Sequence[str] | None = None) -> list[T]:
+    def choices(
+        self, key: str, options: Mapping[str, T], default: list[str] | None = None, *, count: int | None = None
+    ) -> list[T]:
         """The options that the strings of a list name, such as the kinds of layers; another string is refused by name.
 
-        The default also stands for an empty list; without one the key is required.
+        The default also stands for an empty list; without one the key is required. `count`: how many there must be.
         """
         names = self[key] if default is None else self.get(key) or default
+        if not isinstance(names, list) or count not in (None, len(names)):
+            expected = "a list of strings" if count is None else f"a list of {count} strings"
+            raise CorruptFile(f"config key {key!r}", path=self.path, expected=expected, found=repr(names)[:200])
         return [self._option(key, name, options) for name in names]
 
     def expect(self, key: str, value: Any) -> None:
@@ -123,7 +128,7 @@ class Config(Mapping[str, Any]):
         return Config(values, container=self.container, path=self.path)
 
     def _option(self, key: str, name: Any, options: Mapping[str, T]) -> T:
-        if name not in options:
+        if not isinstance(name, str) or name not in options:
             raise UnsupportedArchitecture(
                 f"config key {key!r}", path=self.path, expected=" or ".join(map(repr, options)), found=repr(name)
             )

@@ -56,7 +56,7 @@ def sparse_layers(c: Config, layers: int) -> list[bool]:
     """Whether each layer has experts: listed, or all after the first `first_k_dense_replace`."""
     first = c.integer("first_k_dense_replace", 0)
     after_first = ["sparse" if i >= first else "dense" for i in range(layers)]
-    return c.choices("mlp_layer_types", {"dense": False, "sparse": True}, after_first)
+    return c.choices("mlp_layer_types", {"dense": False, "sparse": True}, after_first, count=layers)
 
 
 def latent_rotation(g: Graph, c: Config, w: Weights) -> blocks.Rotation:

@@ -23,7 +23,7 @@ def build_indexed(g: Graph, c: Config, w: Weights, *, pairing: str) -> None:
     layers, rotated = c.integer("num_hidden_layers"), c.integer("qk_rope_head_dim")
     heads, dim, top = c.integer("index_n_heads"), c.integer("index_head_dim"), c.integer("index_topk")
     c.expect("layer_types", ["indexed_attention"] * layers)
-    selects = c.choices("indexer_types", {"full": True, "shared": False}, ["full"] * layers)
+    selects = c.choices("indexer_types", {"full": True, "shared": False}, ["full"] * layers, count=layers)
     rotation = blocks.rotation(g, c, w, head_dim=c.integer("head_dim", rotated), pairing=pairing)
     last: list[Value] = []
 

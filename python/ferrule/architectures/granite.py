@@ -29,7 +29,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     norm = blocks.Norm(c.number("rms_norm_eps", 1e-6))
     scale, factor = c.number("attention_multiplier", 1.0), c.number("residual_multiplier", 1.0)
     c.ignore("attention_bias", "mlp_bias", "mamba_conv_bias", "mamba_proj_bias")  # the tensors say which there are
-    kinds = c.choices("layer_types", LAYER_TYPES, ["attention"] * layers)
+    kinds = c.choices("layer_types", LAYER_TYPES, ["attention"] * layers, count=layers)
     c.ignore(*(key for key in c if key.startswith("mamba_")), "time_step_limit")  # where no layer is one
 
     # Converters to GGUF permute the rows of q and k of this family, so that pairs become neighbours.

@@ -18,7 +18,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     hidden, layers = c.integer("hidden_size"), c.integer("num_hidden_layers")
     norm = blocks.Norm(c.number("rms_norm_eps", 1e-5))
     c.ignore("attention_bias", "num_key_value_heads", "head_dim", "qk_head_dim", "model_max_length")
-    linear = c.choices("layer_types", {"linear_attention": True, "full_attention": False})
+    linear = c.choices("layer_types", {"linear_attention": True, "full_attention": False}, count=layers)
 
     embedding = w.matrix("model.embed_tokens.weight", c.integer("vocab_size"), hidden)
     x = g.embedding(embedding)

@@ -24,7 +24,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     c.expect("scoring_func", "sigmoid")
     full = c.get("full_attn_idxs", list(range(layers)))
     listed = ["full_attention" if i in full else "conv" for i in range(layers)]
-    convolves = c.choices("layer_types", {"conv": True, "full_attention": False}, listed)
+    convolves = c.choices("layer_types", {"conv": True, "full_attention": False}, listed, count=layers)
     experts, dense = c.integer("num_experts", 0), c.integer("num_dense_layers", layers)
     width = ffn_width(c)
 

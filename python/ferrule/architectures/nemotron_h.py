@@ -63,7 +63,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
 
 def layer_kinds(c: Config) -> list[str]:
     """Kind of each layer, from a list of names or a string of signs."""
-    return c.choices("layers_block_type", KINDS, c.get("hybrid_override_pattern", ""))
+    return c.choices("layers_block_type", KINDS, list(c.get("hybrid_override_pattern", "")))
 
 
 def state_space(g: Graph, x: Value, c: Config, w: Weights, norm: blocks.Norm) -> Value:

@@ -31,7 +31,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     c.ignore(*(key for key in c if "mtp" in key))
     interval = c.integer("full_attention_interval", 4)
     usual = ["linear_attention" if (i + 1) % interval else "full_attention" for i in range(layers)]
-    linear = c.choices("layer_types", {"linear_attention": True, "full_attention": False}, usual)
+    linear = c.choices("layer_types", {"linear_attention": True, "full_attention": False}, usual, count=layers)
     sparse = sparse_layers(c, layers) if c.integer("moe_intermediate_size", 0) else set()
 
     rotation = blocks.rotation(g, c, w, head_dim=heads.dim, pairing="half", partial=0.25)
