@@ -87,7 +87,8 @@ void float_products(const FloatMatrix<Format>& m, const ActivationRows& rows, ui
     r = float_tiles<Format, simd::kFloatTileWeights, 2>(m, rows, j_begin, j_end, r, 2);
     // One activation row waits for memory, which is fastest read row after row, as long as the activations stay in the
     // L1 cache; else they are read once for several weight rows.
-    if (m.k <= 4096) {
+    constexpr uint32_t kCached = 4096;
+    if (m.k <= kCached) {
         float_tiles<Format, 1, 1>(m, rows, j_begin, j_end, r, 1);
     } else {
         float_tiles<Format, 2 * simd::kFloatTileWeights, 1>(m, rows, j_begin, j_end, r, 1);

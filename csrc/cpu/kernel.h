@@ -28,7 +28,7 @@ struct KernelArgs {
 
 inline constexpr size_t kScratchAlignment = 64;
 // A thread keeps its scratch from range to range of a launch; its first bytes are zero when the thread starts on one.
-inline constexpr size_t kKeptScratch = 64;
+inline constexpr size_t kZeroedScratch = 64;
 
 struct Kernel {
     const char* name;  // e.g. "matvec_q4_k"
@@ -36,7 +36,7 @@ struct Kernel {
     // Number of independent work items; any thread may run any range of them, in any order. Asked before the step
     // starts, and not at all for zero rows: may read params, rows, dims and step inputs, not what other launches write.
     uint32_t (*items)(const KernelArgs&);
-    // Bytes of scratch that one thread needs (aligned to kScratchAlignment, at least kKeptScratch); null means none.
+    // Bytes of scratch that one thread needs (aligned to kScratchAlignment, at least kZeroedScratch); null means none.
     // Asked once, with the plan's largest dims and without operands.
     size_t (*scratch_bytes)(const KernelArgs&);
     void (*run)(const KernelArgs&, uint32_t begin, uint32_t end, std::byte* scratch);

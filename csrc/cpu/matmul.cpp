@@ -13,7 +13,7 @@ uint32_t items(const KernelArgs& args) {
 
 template <QuantizedFormat format>
 size_t scratch_bytes(const KernelArgs& args) {
-    return kKeptScratch + many_rows_scratch(format, args.as<Matmul>().k, args.rows);
+    return kZeroedScratch + many_rows_scratch(format, args.as<Matmul>().k, args.rows);
 }
 
 template <QuantizedFormat format>
@@ -22,7 +22,7 @@ void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* scratc
     const MatmulRows rows(args, quantized_row::row_bytes(k, planes));
     uint32_t& ranges = *reinterpret_cast<uint32_t*>(scratch);  // that this thread has had
     multiply_many_rows(format, {args.operand<const uint8_t>(matmul::weight), n, k, planes, rows}, begin * kPanelRows,
-                       min_u32(end * kPanelRows, n), scratch + kKeptScratch, ranges++ > 0);
+                       min_u32(end * kPanelRows, n), scratch + kZeroedScratch, ranges++ > 0);
 }
 
 constexpr auto table = kernels_by_format<"matmul", formats::kFloatFormats>([]<size_t format>(const char* name) {

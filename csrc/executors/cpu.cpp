@@ -68,7 +68,7 @@ Program::Program(Executor& executor, Plan plan, std::span<const std::span<const 
                       plan_.max_dims};
         bound.operands.fill(nullptr);
         if (bound.kernel->scratch_bytes != nullptr) {
-            scratch_bytes = std::max({scratch_bytes, kKeptScratch, bound.kernel->scratch_bytes(bound.args)});
+            scratch_bytes = std::max({scratch_bytes, kZeroedScratch, bound.kernel->scratch_bytes(bound.args)});
         }
         for (size_t j = 0; j < launch.operands.size(); ++j) {
             const Operand& operand = launch.operands[j];
@@ -169,7 +169,7 @@ void Program::work(size_t first, size_t last, unsigned worker) {
             group = launch.group;
         }
         std::atomic<uint32_t>& remaining = groups_[group].remaining;
-        if (launch.kernel->scratch_bytes != nullptr) std::memset(scratch, 0, kKeptScratch);
+        if (launch.kernel->scratch_bytes != nullptr) std::memset(scratch, 0, kZeroedScratch);
         while (true) {
             const auto [begin, end] = take(launch);
             if (begin == end) break;

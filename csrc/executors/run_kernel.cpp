@@ -33,11 +33,11 @@ uint32_t run_kernel(const Kernel& kernel, std::span<void* const> operands, std::
     const uint32_t items = rows > 0 ? kernel.items(args) : 0;
 
     // An executor's memory at its worst: full of what other launches left there, and nothing behind it.
-    const size_t needed = kernel.scratch_bytes != nullptr ? std::max(kernel.scratch_bytes(args), kKeptScratch) : 0;
+    const size_t needed = kernel.scratch_bytes != nullptr ? std::max(kernel.scratch_bytes(args), kZeroedScratch) : 0;
     const size_t scratch_bytes = (needed + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
     const FencedMemory scratch(scratch_bytes);
     std::fill_n(scratch.data(), scratch_bytes, std::byte{0xff});
-    std::fill_n(scratch.data(), std::min(scratch_bytes, kKeptScratch), std::byte{0});
+    std::fill_n(scratch.data(), std::min(scratch_bytes, kZeroedScratch), std::byte{0});
     const ItemRange all{0, items};
     for (const ItemRange& range : split.value_or(std::span(&all, 1))) {
         if (range.begin > range.end || range.end > items) {
