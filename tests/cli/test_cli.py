@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,12 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 import pytest
 
 import tiny_adapters
 from ferrule.checkpoint import packages
-from ferrule.cli import info
-from ferrule.cli.main import main
+from ferrule.cli import info, options
+from ferrule.cli.main import cli, main
 from ferrule.engine import limits
 
 PROMPT = "Gravity is the force that"
@@ -84,8 +87,25 @@ def test_chat(ferrule: Callable[..., Result]) -> None:
     )
     assert status == 0
     assert len(out.splitlines()) >= 2
-    assert err == "SmolLM2-135M-Instruct.Q4_1. An empty line ends the conversation.\n"
-    assert ferrule("chat", SMOLLM2, "-n", 5, stdin=b"Hello!").status == 0  # the input's end ends it
+    greeting = "SmolLM2-135M-Instruct.Q4_1. An empty line ends the conversation.\n"
+    assert err.startswith(greeting)
+    status, _, err = ferrule("chat", SMOLLM2, "-n", 2, stdin=b"Hello!")  # the input's end ends it
+    assert (status, err) == (0, f"{greeting} [cut off; see --max-new-tokens and --context]")
+    status, _, err = ferrule("chat", SMOLLM2, stdin=b"\xff\n")
+    assert (status, err) == (1, f"{greeting}Error: standard input is not UTF-8: invalid start byte at byte 0\n")
+
+
+def test_chat_templates(ferrule: Callable[..., Result], tmp_path: Path) -> None:
+    gemma = packages.PACKAGES[1].path(progress=False)
+    status, _, err = ferrule("chat", gemma)  # before a line is written
+    assert (status, err.count("\n")) == (1, 1)
+    assert err.startswith("Error: the model has no chat template. Give one (chat_template=, --chat-template)")
+    template = tmp_path / "template.jinja"
+    template.write_text("{{ messages[0].content }}", encoding="utf-8")
+    chosen = ("--chat-template", template)
+    assert ferrule("run", PROMPT, "--chat", "-n", 7, "-m", SMOLLM2, *chosen).out == CONTINUATION + "\n"
+    template.write_bytes(b"\xff")
+    assert "template.jinja is not UTF-8" in ferrule("chat", SMOLLM2, *chosen).err
 
 
 def test_info(ferrule: Callable[..., Result], tiny_model: Callable[..., Path]) -> None:
@@ -103,6 +123,7 @@ def test_info(ferrule: Callable[..., Result], tiny_model: Callable[..., Path]) -
         "context        100 tokens (the model's limit: 512)"
         in ferrule("info", tiny_model("qwen3"), "--context", 100).out
     )
+    assert re.search(r"\ncache +f32, 0 bytes per token, \d.* kB per text\n", ferrule("info", tiny_model("mamba")).out)
     facts = json.loads(ferrule("info", tiny_model("qwen3"), "--json").out)
     assert (facts["architecture"], facts["container"], facts["layers"]) == ("qwen3", "safetensors", 2)
 
@@ -144,6 +165,20 @@ def test_verify(ferrule: Callable[..., Result], tiny_model: Callable[..., Path])
     assert "first divergence: " in out
 
 
+def test_long_work_shows_its_state_on_a_terminal(
+    ferrule: Callable[..., Result], tiny_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "_READ_BYTES", 8 << 20)
+    bench = ("bench", tiny_model("qwen3"), "-p", 2, "-n", 1, "-r", 1, "--profile")
+    commands = {("verify", tiny_model("qwen3")): "NumPy in float64: 2 of ", bench: "prefill 2: 1 rounds\r"}
+    assert [ferrule(*command).err for command in commands] == ["", ""]
+    monkeypatch.setattr(options, "show_progress", lambda: True)
+    for command, text in commands.items():
+        err = ferrule(*command).err
+        assert text in err
+        assert err.endswith("\r")  # Click leaves the escape out here
+
+
 def test_verify_reads_long_prompts_in_steps(ferrule: Callable[..., Result], tiny_model: Callable[..., Path]) -> None:
     prompt, options = "fox " * 140, ("--activation-bits", 8, "--kv-dtype", "q8_0", "--tolerance", 0.1)
     status, out, _ = ferrule("verify", tiny_model("qwen3"), "--prompt", prompt, *options)
@@ -179,6 +214,7 @@ def test_bench(
     for line in ("prefill 5 ", "decode 2 ", "prefill, a step of 5 tokens, ", "decode, a step, ", "ffn down "):
         assert f"\n{line}" in out
     found = json.loads(ferrule("bench", tiny_model("qwen3"), *sizes, "-s", "4", "--json").out)
+    assert list(found["timings"]) == ["prefill 5 after 3", "decode 2 after 3, 4 texts"]
     assert [(timing["tokens"], len(timing["seconds"])) for timing in found["timings"].values()] == [(5, 2), (8, 2)]
     assert {stage["kernel"] for stages in found["profiles"].values() for stage in stages} >= {"matvec_bf16", "rms_norm"}
 
@@ -212,6 +248,31 @@ def test_help(ferrule: Callable[..., Result], command: str) -> None:
     assert (status, err) == (0, "")
     assert HELP[command] in out
     assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", cli.commands)
+def test_help_says_what_every_option_does_and_its_default(command: str) -> None:
+    for option in cli.commands[command].params:
+        if isinstance(option, click.Option):
+            assert option.help, option.name
+            takes_none = (option.is_flag and not option.secondary_opts) or option.multiple
+            unset = option.name in ("adapter", "revision", "system", "chat_template")
+            assert takes_none or unset or option.show_default or "default" in option.help.lower(), option.name
+
+
+def test_config_keys_are_ignored_where_the_user_says_so(
+    ferrule: Callable[..., Result], tiny_model: Callable[..., Path], tmp_path: Path
+) -> None:
+    model = shutil.copytree(tiny_model("qwen3"), tmp_path / "model")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"odd": 1, "strange": 2}))
+    _, _, err = ferrule("info", model, "--ignore-config-key", "odd")
+    assert err.endswith(
+        "not understood: strange. If they are harmless, have them ignored (ignore_config_keys=[...], "
+        "--ignore-config-key)\n"
+    )
+    for command in (("info", model), ("map", model), ("verify", model), ("run", "x", "-n", 1, "-m", model)):
+        assert ferrule(*command, "--ignore-config-key", "odd", "--ignore-config-key", "strange").status == 0
 
 
 WRONG = {
@@ -270,6 +331,12 @@ def test_a_reader_that_leaves_is_no_error() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) == 1
+
+
+def test_a_full_disk_is_one_line() -> None:
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run([*COMMAND, "map"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (result.returncode, result.stderr) == (1, "Error: [Errno 28] No space left on device\n")
 
 
 def test_version() -> None:

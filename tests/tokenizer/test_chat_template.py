@@ -69,7 +69,7 @@ def test_a_refusal_tells_its_reason_and_line() -> None:
 
 def test_errors_name_the_line() -> None:
     with pytest.raises(
-        ChatTemplateError, match=r"not valid Jinja at line 2: .*Pass another template as chat_template="
+        ChatTemplateError, match=r"not valid Jinja at line 2: .*Give another template .chat_template=, --chat-template"
     ):
         render("a\n{% for %}")
     with pytest.raises(ChatTemplateError, match=r"failed at line 2: .*'missing'"):

@@ -145,5 +145,5 @@ class Config(Mapping[str, Any]):
             raise UnsupportedArchitecture(
                 f"config keys that may change the maths and are not understood: {', '.join(sorted(unread))}",
                 path=self.path,
-                hint="If they are harmless, pass ignore_config_keys=[...] to load",
+                hint="If they are harmless, have them ignored (ignore_config_keys=[...], --ignore-config-key)",
             )

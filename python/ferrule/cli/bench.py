@@ -19,11 +19,11 @@ from . import options
 
 @click.command(short_help="Measure speed and shares of the machine's limits.", epilog=options.MODEL_HELP)
 @click.argument("model", required=False)
-@click.option("-p", "--prompt", type=click.IntRange(1), default=512, show_default=True, help="Tokens to read.")
-@click.option("-n", "--generate", type=click.IntRange(1), default=64, show_default=True, help="Tokens to write.")
-@click.option("-d", "--depth", type=click.IntRange(0), default=0, show_default=True, help="Tokens already there.")
-@click.option("-s", "--sequences", type=click.IntRange(1, 64), default=1, help="Texts to write at once.")
-@click.option("-r", "--rounds", type=click.IntRange(1), default=5, show_default=True)
+@options.whole_number("-p", "--prompt", default=512, text="Tokens to read.")
+@options.whole_number("-n", "--generate", default=64, text="Tokens to write.")
+@options.whole_number("-d", "--depth", least=0, default=0, text="Tokens already there.")
+@options.whole_number("-s", "--sequences", most=64, default=1, text="Texts to write at once.")
+@options.whole_number("-r", "--rounds", default=5, text="Times that each is measured.")
 @click.option("--profile", is_flag=True, help="Also show where the time goes, by stage and kernel.")
 @options.json_flag
 @options.loading
@@ -43,18 +43,22 @@ def bench(
     Shares are of what this machine reads from memory and computes at most, measured before: a step cannot take less
     than the larger of its two.
     """
-    with options.load(model, rest) as m:
+    with options.load(model, rest) as m, options.status() as show:
         if (needed := depth + max(prompt, generate)) > m.context:
             raise OptionError("the context is too short", expected=f"at most {m.context} tokens", found=str(needed))
         runner = m.runner
+        show("the machine's limits")
         limits = measure(runner.target, runner.threads) if m.device == "cpu" else None
         benchmark.decode(runner, 2, depth=8, rounds=1)  # what a process does only once
-        timings = {
-            f"prefill {prompt}": benchmark.prefill(runner, prompt, depth=depth, rounds=rounds),
-            f"decode {generate}": benchmark.decode(runner, generate, depth=depth, rounds=rounds, sequences=sequences),
-        }
+        after, at_once = f" after {depth}" if depth else "", f", {sequences} texts" if sequences > 1 else ""
+        prefill, decode = f"prefill {prompt}{after}", f"decode {generate}{after}{at_once}"
+        show(f"{prefill}: {rounds} rounds")
+        timings = {prefill: benchmark.prefill(runner, prompt, depth=depth, rounds=rounds)}
+        show(f"{decode}: {rounds} rounds")
+        timings[decode] = benchmark.decode(runner, generate, depth=depth, rounds=rounds, sequences=sequences)
         profiles: dict[str, list[StageTime]] = {}
         if profile:
+            show("stages and kernels")
             step = min(prompt, runner.max_tokens)
             profiles[f"prefill, a step of {step} tokens"] = benchmark.profile(runner, step, depth=depth, rounds=rounds)
             profiles["decode, a step"] = benchmark.profile(runner, 1, depth=max(depth, 1), rounds=rounds)

@@ -21,14 +21,18 @@ def chat(model: str | None, system: str | None, **rest: Any) -> None:
     messages = [{"role": "system", "content": system}] if system else []
     with options.load(model, rest) as m:
         chosen = options.given(rest)
+        m.stream_chat([*messages, {"role": "user", "content": "Hi"}], **chosen).close()  # an error comes before a line
         click.secho(f"{m.name}. An empty line ends the conversation.", dim=True, err=True)
         while line := _read_line():
             messages.append({"role": "user", "content": line})
             answer = ""
             try:
-                for chunk in m.stream_chat(messages, **chosen):
+                stream = m.stream_chat(messages, **chosen)
+                for chunk in stream:
                     click.echo(chunk.text, nl=False)
                     answer += chunk.text
+                if stream.finish_reason == "length":
+                    click.secho(" [cut off; see --max-new-tokens and --context]", dim=True, nl=False, err=True)
             except KeyboardInterrupt:
                 click.secho(" [stopped]", dim=True, nl=False, err=True)
             click.echo()
@@ -37,12 +41,11 @@ def chat(model: str | None, system: str | None, **rest: Any) -> None:
 
 def _read_line() -> str:
     """The user's next line; "" at the end."""
-    prompt = ""
-    if sys.stdin.isatty():
-        prompt = "> "
-        with contextlib.suppress(ImportError):
-            import readline  # noqa: F401  # gives `input` line editing
+    if not sys.stdin.isatty():
+        return options.decode(sys.stdin.buffer.readline(), "standard input").rstrip("\r\n")
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  # gives `input` line editing
     try:
-        return input(prompt)
+        return input("> ")
     except EOFError:
         return ""

@@ -29,6 +29,7 @@ def as_text(facts: Mapping[str, Any]) -> str:
         context += f" (the model's limit: {facts['model_context']:,})"
     weights, cache = facts["weight_bytes"], facts["cache_bytes_at_full_context"]
     per_token, expanded = facts["cache_bytes_per_token"], facts["expanded_cache_bytes_per_token"]
+    states = facts["state_bytes_per_text"]
     saved = ""
     if expanded is not None:
         saved = f" as latents, {expanded / per_token:.1f} times less than keys and values ({_size(expanded)})"
@@ -45,7 +46,8 @@ def as_text(facts: Mapping[str, Any]) -> str:
         "end tokens": " ".join(facts["end_tokens"]) or "none",
         "chat template": "none" if facts["chat_template"] is None else f"{len(facts['chat_template'])} characters",
         "memory": f"{_size(weights + cache)}: {_size(weights)} weights (mapped), {_size(cache)} cache at full context",
-        "cache": f"{facts['kv_dtype']}, {_size(per_token)} per token{saved}",
+        "cache": f"{facts['kv_dtype']}, {_size(per_token)} per token{saved}"
+        + (f", {_size(states)} per text" if states else ""),
         "runs on": f"{facts['device']} ({facts['target']}), {facts['threads']} threads",
     }
     if adapter := facts["adapter"]:

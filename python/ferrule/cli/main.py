@@ -27,7 +27,7 @@ for command in (run, chat, info, show_map, bench, verify):
 
 
 def main() -> None:
-    """Runs the command line; ferrule's own errors are printed without a traceback.
+    """Runs the command line; ferrule's own errors and the system's are printed without a traceback.
 
     Exit status: 1 after an error, 2 after wrong arguments, 130 after Ctrl-C.
     """
@@ -40,6 +40,9 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except OSError as error:  # standard output on a full disk, a file that may not be read
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
         sys.exit(130)

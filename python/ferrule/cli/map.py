@@ -15,13 +15,16 @@ from . import options
 
 @click.command("map", short_help="Print which kernel serves which stage.", epilog=options.MODEL_HELP)
 @click.argument("model", required=False)
-@click.option("--backend", type=click.Choice(["cpu", "metal"]), default="cpu", show_default=True)
+@click.option(
+    "--backend", type=click.Choice(["cpu", "metal"]), default="cpu", show_default=True, help="What to lower for."
+)
 @click.option("--target", metavar="NAME", help="CPU instruction set or Apple GPU; default: this CPU, or a recent GPU.")
 @click.option("--rows", type=click.Choice(["few", "many"]), default="few", help="few: decode (default); many: prefill.")
 @options.kv_dtype
 @click.option("--fuse/--no-fuse", default=True, help="Whether ops are fused; default: they are.")
 @options.adapter
 @options.revision
+@options.ignored_keys
 @options.json_flag
 def show_map(
     model: str | None,
@@ -32,6 +35,7 @@ def show_map(
     fuse: bool,
     adapter: str | None,
     revision: str | None,
+    ignore_config_keys: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Print stage by stage which kernel serves MODEL, with types, shapes, parameters and bytes moved.
@@ -40,7 +44,7 @@ def show_map(
     """
     chosen = lowering.cpu_target(target) if backend == "cpu" else lowering.metal_target(target)
     checkpoint = open_checkpoint(model, progress=options.show_progress(), revision=revision)
-    graph = options.architecture(checkpoint, adapter).graph
+    graph = options.architecture(checkpoint, adapter, ignore_config_keys).graph
     dtype = cache_dtype(graph, chosen, kv_dtype)
     row_class = chosen.row_class(1) if rows == "few" else "many_rows"
     plan = lowering.lower(graph, chosen, row_class, kv_dtype=dtype, fuse=fuse, allow_missing=True)

@@ -22,7 +22,7 @@ def run(prompt: str, model: str | None, as_chat: bool, **rest: Any) -> None:
     "-" reads PROMPT from standard input, without the line end that closes it.
     """
     if prompt == "-":
-        prompt = _standard_input()
+        prompt = options.decode(sys.stdin.buffer.read(), "standard input").removesuffix("\n")
     with options.load(model, rest) as m:
         chosen = options.given(rest)
         if as_chat:
@@ -34,10 +34,3 @@ def run(prompt: str, model: str | None, as_chat: bool, **rest: Any) -> None:
             click.echo(chunk.text, nl=False)
         click.echo()
         click.secho(f"[{m.name}: {stream.timings}, {stream.finish_reason}]", dim=True, err=True)
-
-
-def _standard_input() -> str:
-    try:
-        return sys.stdin.buffer.read().decode().removesuffix("\n")
-    except UnicodeDecodeError as error:
-        raise click.ClickException(f"standard input is not UTF-8: {error.reason} at byte {error.start}") from error

@@ -17,14 +17,22 @@ from . import options
 
 @click.command(short_help="Compare every op with NumPy.", epilog=options.MODEL_HELP)
 @click.argument("model", required=False)
-@click.option("--backends", default="cpu", help="cpu (default), metal, or both with a comma.")
-@click.option("--target", metavar="NAME", help="CPU instruction set, such as avx2.")
-@click.option("--prompt", metavar="TEXT", default="The quick brown fox", help="The tokens.")
-@click.option("--tolerance", type=float, metavar="X", default=TOLERANCE, help="Largest relative error of an op.")
+@click.option("--backends", metavar="NAMES", default="cpu", show_default=True, help="cpu, metal, or both with a comma.")
+@click.option("--target", metavar="NAME", help="CPU instruction set, such as avx2; default: the best.")
+@click.option("--prompt", metavar="TEXT", default="The quick brown fox", show_default=True, help="The text to read.")
+@click.option(
+    "--tolerance",
+    type=float,
+    metavar="X",
+    default=TOLERANCE,
+    show_default=True,
+    help="Largest relative error of an op.",
+)
 @options.activation_bits
 @options.kv_dtype
 @options.adapter
 @options.revision
+@options.ignored_keys
 def verify(
     model: str | None,
     backends: str,
@@ -35,6 +43,7 @@ def verify(
     kv_dtype: str,
     adapter: str | None,
     revision: str | None,
+    ignore_config_keys: tuple[str, ...],
 ) -> None:
     """Run MODEL op by op and name the first op whose result is not that of NumPy in float64.
 
@@ -48,12 +57,13 @@ def verify(
         is_cpu = backend == "cpu"
         targets.append(devices.cpu(target, activation_bits=activation_bits) if is_cpu else devices.gpu())
     checkpoint = open_checkpoint(model, progress=options.show_progress(), revision=revision)
-    architecture = options.architecture(checkpoint, adapter)
+    architecture = options.architecture(checkpoint, adapter, ignore_config_keys)
     graph = architecture.graph
     tokens = load_tokenizer(checkpoint).encode(prompt)
     check_length(tokens, architecture.context)
     dtypes = [cache_dtype(graph, runs_on, "f32" if kv_dtype == "auto" else kv_dtype) for runs_on in targets]
-    expected = trace(graph, tokens)
+    with options.status() as show:
+        expected = trace(graph, tokens, watch=lambda done: show(f"NumPy in float64: {done} of {len(graph.ops)} ops"))
     status = 0
     for runs_on, dtype in zip(targets, dtypes, strict=True):
         comparisons = compare(graph, runs_on, tokens, expected, threads=machine.cores(), kv_dtype=dtype)

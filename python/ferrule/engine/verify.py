@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 
@@ -31,13 +32,14 @@ class Comparison:
         return f"{where}stage {self.op.stage}: {self.op.kind} by {self.kernel} differs by {self.error:.2g}"
 
 
-def trace(graph: Graph, tokens: Seq[int]) -> dict[Value, Array]:
-    """The reference's result of every op after one step over `tokens`."""
+def trace(graph: Graph, tokens: Seq[int], *, watch: Callable[[int], None] = lambda done: None) -> dict[Value, Array]:
+    """The reference's result of every op after one step over `tokens`; `watch` hears how many there are so far."""
     results: dict[Value, Array] = {}
 
     def observe(op: Op, result: Array) -> None:
         assert op.out is not None
         results[op.out] = result
+        watch(len(results))
 
     Reference(graph, observe=observe).forward(tokens)
     return results

@@ -53,7 +53,7 @@ def render_chat_template(template: str, variables: Mapping[str, Any]) -> str:
         line = f" at line {where[-1]}" if where else ""
         raise ChatTemplateError(
             f"the chat template failed{line}: {error or type(error).__name__}",
-            hint="Check roles and order of the messages, or pass another template as chat_template=",
+            hint="Check roles and order of the messages, or give another template (chat_template=, --chat-template)",
         ) from error
     return "".join(pieces)
 
@@ -78,7 +78,7 @@ def _compile(source: str) -> tuple[jinja2.Template, _Guard]:
     except jinja2.TemplateSyntaxError as error:
         raise ChatTemplateError(
             f"the chat template is not valid Jinja at line {error.lineno}: {error.message}",
-            hint="Pass another template as chat_template=",
+            hint="Give another template (chat_template=, --chat-template)",
         ) from error
     except RecursionError as error:
         raise ChatTemplateError("the chat template is nested too deeply") from error

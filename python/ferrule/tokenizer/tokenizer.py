@@ -151,7 +151,7 @@ class Tokenizer:
         if chat_template is None:
             raise ChatTemplateError(
                 "the model has no chat template",
-                hint='Pass one, chat_template="{% for message in messages %}...{% endfor %}", or give generate() text',
+                hint="Give one (chat_template=, --chat-template), or continue a text (generate, `ferrule run`)",
             )
         from .chat_template import render_chat_template  # here, so that Jinja is imported only where it is needed
 
