@@ -1,24 +1,25 @@
 // How expert_linear (params/expert_linear.h) is cut into work: what its kernels of float and of quantised weights
 // share.
 //
-// A work item is a panel of weight rows of one live expert, times all row slots that chose it. Which experts are
-// live is only known when a step runs, so every run sorts the slots by expert anew: a counting sort, cheap beside the
-// products of even one item.
+// Work is made of blocks of weight rows of one live expert, times all row slots that chose it. Which experts are live
+// is only known when a step runs: work items are counted for as many as may be, and each is its share of the blocks
+// that there are, so that threads get equal shares of work however few experts are live. Every run sorts the slots by
+// expert anew: a counting sort, cheap beside the products of even one block.
 #pragma once
 #include "../params/expert_linear.h"
 #include "activation_rows.h"
 
 namespace ferrule::cpu::FERRULE_ISA::experts {
 
-inline constexpr uint32_t kItemRows = 16 * simd::kPanelVectors;  // weight rows of a work item
+inline constexpr uint32_t kBlockRows = 16 * simd::kPanelVectors;  // weight rows of a block
 
-inline uint32_t panels(const ExpertLinear& params) {
-    return (params.n + kItemRows - 1) / kItemRows;
+inline uint32_t blocks(const ExpertLinear& params) {
+    return (params.n + kBlockRows - 1) / kBlockRows;
 }
 
 inline uint32_t items(const KernelArgs& args) {
     const ExpertLinear& params = args.as<ExpertLinear>();
-    return min_u32(params.experts, args.rows * params.slots) * panels(params);
+    return min_u32(params.experts, args.rows * params.slots) * blocks(params);
 }
 
 struct Slots {
@@ -125,14 +126,17 @@ void for_each_expert(const KernelArgs& args, size_t row_bytes, uint32_t begin, u
     const ExpertLinear& params = args.as<ExpertLinear>();
     const uint8_t* const* weights = args.operand<const uint8_t* const>(expert_linear::weight);
     const SortedSlots sorted(args, scratch);
-    end = min_u32(end, sorted.n_live() * panels(params));
-    for (uint32_t item = begin; item < end;) {
-        const uint32_t i = item / panels(params), first = i * panels(params),
-                       last = min_u32(end, first + panels(params));
+    const uint32_t per_expert = blocks(params);
+    const auto block_at = [&](uint32_t item) {
+        return static_cast<uint32_t>(uint64_t{item} * sorted.n_live() * per_expert / items(args));
+    };
+    const uint32_t block_end = block_at(end);
+    for (uint32_t block = block_at(begin); block < block_end;) {
+        const uint32_t i = block / per_expert, first = i * per_expert, last = min_u32(block_end, first + per_expert);
         const ExpertRows rows(args, row_bytes, sorted.of(sorted.live(i)), sorted.live(i));
-        multiply(weights[sorted.live(i)], rows, (item - first) * kItemRows,
-                 min_u32((last - first) * kItemRows, params.n));
-        item = last;
+        multiply(weights[sorted.live(i)], rows, (block - first) * kBlockRows,
+                 min_u32((last - first) * kBlockRows, params.n));
+        block = last;
     }
 }
 

@@ -17,7 +17,7 @@ constexpr uint32_t kPanelRows = 16;  // weight rows of a panel
 constexpr uint32_t kBlock = 32;      // inputs that are turned together
 constexpr uint32_t kFewRows = 8;     // activation rows for which weights are turned in registers
 constexpr uint32_t kTile = 8;        // activation rows: with more, their addresses no longer fit the registers
-static_assert(experts::kItemRows % kPanelRows == 0);
+static_assert(experts::kBlockRows % kPanelRows == 0);
 
 // 32 values of each of four rows: lane l of result[i] is values 8 i .. 8 i + 7 of row l.
 struct F16 {
