@@ -96,6 +96,18 @@ def test_expert_linear(runner: Runner, name: str, case: Case) -> None:
         assert (np.abs(out[rows, slots] - expected * factor) <= 1.01 * EPSILON * (bound + np.abs(expected))).all()
 
 
+def test_items_share_the_work_of_the_chosen_experts(runner: Runner) -> None:
+    rows, experts, n, k = 12, 8, 512, 256
+    matrix = np.ones((n, k), np.float32)
+    table = [matrix if e == 5 else None for e in range(experts)]
+    params = {"k": k, "n": n, "experts": experts, "slots": 1, "x_slots": 1, "weighted": 0, "planes": 0}
+    operands = {"x": np.ones((rows, k), np.float32), "routes": np.full((rows, 2), 5, np.float32), "weight": table}
+    run = ("expert_linear_f32", operands, params, rows, {"out": ((rows, 1, n), np.float32)}, (rows, rows, 1), {}, {})
+    items, _ = runner._run_once(*run, None)
+    _, first_half = runner._run_once(*run, [(0, items // 2)])
+    assert np.count_nonzero(first_half["out"] == k) == rows * n / 2
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("rows", "slots", "width"), [(1, 1, 1), (3, 2, 33), (2, 8, 640)])
 def test_expert_sum(runner: Runner, rows: int, slots: int, width: int, weighted: bool) -> None:
