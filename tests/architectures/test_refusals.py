@@ -1,6 +1,8 @@
 """A checkpoint that is not what its architecture expects: a variant is told from a damaged file."""
 
+import contextlib
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 import tiny_models
 from ferrule import architectures
 from ferrule.checkpoint import open_checkpoint
-from ferrule.errors import CorruptFile, UnsupportedArchitecture
+from ferrule.errors import CorruptFile, FerruleError, UnsupportedArchitecture
 
 
 def test_a_variant_is_named_by_its_config_keys(tiny_model: Callable[..., Path]) -> None:
@@ -106,11 +108,104 @@ def test_unknown_values_are_refused_by_name(
     refused(tiny_model(variant), text_config(tiny_models.description(variant)["config"], {key: value}), key)
 
 
-@pytest.mark.parametrize("value", [["linear_attention"] * 2, 5, [["linear_attention"]] * 3])
-def test_damaged_lists_are_refused_by_name(tiny_model: Callable[..., Path], value: Any) -> None:
-    config = {**tiny_models.description("kimi_linear")["config"], "layer_types": value}
-    with pytest.raises((CorruptFile, UnsupportedArchitecture), match="layer_types"):
-        architectures.record(dataclasses.replace(open_checkpoint(tiny_model("kimi_linear")), config=config))
+# Variant, key, a value that no such model has.
+IMPOSSIBLE: list[tuple[str, str, Any]] = [
+    ("llama3", "hidden_size", "x"),
+    ("llama3", "num_attention_heads", 0),
+    ("llama3", "head_dim", 10**30),
+    ("llama3", "rms_norm_eps", math.nan),
+    ("llama3", "tie_word_embeddings", "x"),
+    ("gemma3_mm", "text_config", 5),
+    ("phi3_longrope", "num_key_value_heads", 0),
+    ("command_r7b", "layer_types", 5),
+    ("command_r7b", "layer_types", [{}] * 4),
+    ("kimi_linear", "layer_types", ["linear_attention"] * 2),
+    ("lfm3", "layer_types", [["conv"]] * 6),
+    ("smollm3", "no_rope_layers", [1]),
+    ("qwen3_moe", "mlp_only_layers", "x"),
+    ("deepseek_v32", "indexer_types", ["shared", "full"]),
+    ("deepseek_v3", "norm_topk_prob", "x"),
+    ("gemma3n_text", "num_kv_shared_layers", 99),
+    ("gemma3n_text", "activation_sparsity_pattern", [1.0] * 4),
+    ("falcon_h1", "mlp_multipliers", [1.0]),
+    ("mamba2", "time_step_limit", [0.0]),
+    ("mamba", "time_step_rank", "x"),
+    ("granite", "logits_scaling", 0.0),
+]
+
+
+@pytest.mark.parametrize(("variant", "key", "value"), IMPOSSIBLE)
+def test_impossible_values_are_refused_by_name(
+    tiny_model: Callable[..., Path], variant: str, key: str, value: Any
+) -> None:
+    config = tiny_models.description(variant)["config"]
+    changed = {**config, key: value} if key == "text_config" else text_config(config, {key: value})
+    with pytest.raises((CorruptFile, UnsupportedArchitecture), match=key) as error:
+        architectures.record(dataclasses.replace(open_checkpoint(tiny_model(variant)), config=changed))
+    assert error.value.path
+
+
+# Variant, key, a value that contradicts the tensors or another key, what the error speaks of.
+CONTRADICTIONS: list[tuple[str, str, Any, str]] = [
+    ("llama3", "num_key_value_heads", 3, "heads"),
+    ("llama3", "num_hidden_layers", 1 << 23, "missing"),
+    ("deepseek_v3", "qk_nope_head_dim", 7, "rows"),
+    ("deepseek_v3", "n_group", 3, "groups"),
+    ("deepseek_v3", "num_experts_per_tok", 100, "experts"),
+    ("qwen3_next", "linear_num_key_heads", 3, "value heads"),
+    ("mamba2", "n_groups", 3, "multiple of 3"),
+    ("qwen2_5_vl", "partial_rotary_factor", 2.5, "rotated part"),
+    ("glm_moe_dsa", "head_dim", 64, "rotated part"),
+]
+
+
+@pytest.mark.parametrize(("variant", "key", "value", "what"), CONTRADICTIONS)
+def test_contradictions_are_refused(
+    tiny_model: Callable[..., Path], variant: str, key: str, value: Any, what: str
+) -> None:
+    config = text_config(tiny_models.description(variant)["config"], {key: value})
+    with pytest.raises(CorruptFile, match=what):
+        architectures.record(dataclasses.replace(open_checkpoint(tiny_model(variant)), config=config))
+
+
+# Variant, RoPE parameter, a value that no rotation has.
+ROTATIONS: list[tuple[str, str, Any]] = [
+    ("llama3", "rope_theta", 0),
+    ("llama3", "rope_theta", "x"),
+    ("llama3", "rope_type", ["default"]),
+    ("llama3_1", "factor", None),
+    ("llama3_1", "low_freq_factor", "x"),
+    ("llama_yarn", "beta_fast", -1),
+    ("llama_yarn", "truncate", "x"),
+    ("llama_linear", "factor", 0),
+    ("llama_dynamic", "factor", None),
+    ("phi3_longrope", "short_factor", [1.0]),
+    ("phi3_longrope", "long_factor", 1.0),
+    ("qwen2_vl", "mrope_section", [1, 2, 3]),
+    ("qwen2_vl", "mrope_section", {}),
+    ("ministral3", "llama_4_scaling_beta", "x"),
+]
+
+
+@pytest.mark.parametrize(("variant", "key", "value"), ROTATIONS)
+def test_impossible_rotations_are_refused_by_name(
+    tiny_model: Callable[..., Path], variant: str, key: str, value: Any
+) -> None:
+    config = tiny_models.description(variant)["config"]
+    rope = {**config.get("text_config", config)["rope_parameters"], key: value}
+    changed = text_config(config, {"rope_parameters": rope})
+    with pytest.raises((CorruptFile, UnsupportedArchitecture), match=key):
+        architectures.record(dataclasses.replace(open_checkpoint(tiny_model(variant)), config=changed))
+
+
+@pytest.mark.parametrize("value", [[None], {"a": None}, -1, "x"])
+@pytest.mark.parametrize("variant", ["deepseek_v32", "falcon_h1", "gemma3n_text", "gemma4_moe", "llama4_text", "mpt"])
+def test_no_key_fails_by_its_type(tiny_model: Callable[..., Path], variant: str, value: Any) -> None:
+    """Whatever stands there, a config is refused as such, or what stands there does not matter."""
+    checkpoint, config = open_checkpoint(tiny_model(variant)), tiny_models.description(variant)["config"]
+    for key in config.get("text_config", config):
+        with contextlib.suppress(FerruleError):
+            architectures.record(dataclasses.replace(checkpoint, config=text_config(config, {key: value})))
 
 
 @pytest.mark.parametrize(("key", "value"), [("alibi", False), ("qk_ln", True), ("attn_type", "grouped")])

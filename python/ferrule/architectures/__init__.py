@@ -64,13 +64,13 @@ def record(checkpoint: Checkpoint, *, ignore_config_keys: Iterable[str] = ()) ->
     values: dict[str, Any] = dict(checkpoint.config)
     tensors = checkpoint.tensors
     if "text_config" in values:
+        Config(values, container=checkpoint.container, path=path).section("text_config")  # or raises
         values = {**{k: v for k, v in values.items() if k == "tie_word_embeddings"}, **values["text_config"]}
         tensors = {hoisted(tensor): stored for tensor, stored in tensors.items()}
-    if values.get("tie_word_embeddings"):
+    values = {k: v for k, v in values.items() if k not in set(ignore_config_keys)}
+    config = Config(values, container=checkpoint.container, path=path)
+    if config.flag("tie_word_embeddings", False):
         tensors = {tensor: stored for tensor, stored in tensors.items() if tensor != "lm_head.weight"}
-    config = Config(
-        {k: v for k, v in values.items() if k not in set(ignore_config_keys)}, container=checkpoint.container, path=path
-    )
     weights = Weights(tensors, path=path, untied=values.get("tie_word_embeddings") is False)
     graph = Graph()
     module.build(graph, config, weights)
@@ -82,7 +82,8 @@ def record(checkpoint: Checkpoint, *, ignore_config_keys: Iterable[str] = ()) ->
 
 def find_family(config: Any, path: str) -> tuple[str, ModuleType]:
     """(name, module) of the family that serves a config. Raises UnsupportedArchitecture where none does."""
-    model_type, classes = config.get("model_type"), config.get("architectures") or []
+    model_type, listed = config.get("model_type"), config.get("architectures")
+    classes = [str(name) for name in listed] if isinstance(listed, list) else []
     names = _family_names()
     # Importing every family takes longer than opening a small model and recording it. Most model types resemble their
     # family's name: with the names in that order, hardly any other is imported.

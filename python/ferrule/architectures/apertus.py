@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..graph import Graph, Value
@@ -47,8 +49,7 @@ def feed_forward(g: Graph, x: Value, c: Config, w: Weights, layer: int) -> Value
     def number(name: str) -> float:
         if c.container != "gguf":
             return w.scalar(f"act_fn.{name}")
-        values = c[f"xielu_{name}"]
-        return float(values[layer] if isinstance(values, list) else values)
+        return c.of_layer(f"xielu_{name}", layer).number(f"xielu_{name}", above=-math.inf)
 
     beta, eps = number("beta"), number("eps")
     positive, negative = (float(np.logaddexp(0.0, number(name))) for name in ("alpha_p", "alpha_n"))

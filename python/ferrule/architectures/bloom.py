@@ -15,9 +15,9 @@ NAMES = ("dense_h_to_4h", "dense_4h_to_h")
 
 def build(g: Graph, c: Config, w: Weights) -> None:
     """Records the forward pass."""
-    hidden = c.integer("hidden_size", c.integer("n_embed", 0))
-    n_heads = c.integer("n_head", c.integer("num_attention_heads", 0))
-    heads, vocabulary = blocks.Heads(n_heads, n_heads, hidden // n_heads), c.integer("vocab_size")
+    hidden = c.integer(c.present("hidden_size", "n_embed"))
+    n_heads = c.integer(c.present("n_head", "num_attention_heads"))
+    heads, vocabulary = blocks.Heads.of(c, n_heads, n_heads, hidden // n_heads), c.integer("vocab_size")
     norm = blocks.Norm(c.number("layer_norm_epsilon", 1e-5), kind="layer")
     c.expect("apply_residual_connection_post_layernorm", False)
     c.ignore("slow_but_exact", "attention_softmax_in_fp32", "masked_softmax_fusion", "offset_alibi", "seq_length")
@@ -27,7 +27,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     w = w.at("transformer") if "transformer.word_embeddings.weight" in w else w
     embedding = w.matrix("word_embeddings.weight", vocabulary, hidden)
     x = norm(g, g.embedding(embedding), w, "word_embeddings_layernorm", stage="embedding norm")
-    for i in range(c.integer("n_layer", c.integer("num_hidden_layers", 0))):
+    for i in range(c.integer(c.present("n_layer", "num_hidden_layers"))):
         layer = w.at(f"h.{i}")
         attention = layer.at("self_attention")
         with g.layer(i):

@@ -25,7 +25,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
 def project_parts(g: Graph, x: Value, w: Weights, heads: blocks.Heads) -> tuple[Value, Value, Value]:
     """Queries, keys and values [tokens, heads.q * dim] from one matrix: each part has its queries, values and keys."""
     width = heads.q * heads.dim
-    rows = np.arange(3 * width).reshape(PARTS, 3, -1)
+    rows = np.arange(3 * width).reshape(PARTS, 3, blocks.whole(width, PARTS, "heads, all together", path=w.path))
     with g.stage("qkv"):
         q, v, k = (blocks.linear(g, x, w, "qkv_proj", width, rows=rows[:, i].reshape(-1)) for i in range(3))
     return q, k, v

@@ -18,7 +18,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     ffn, vocabulary = c.integer("intermediate_size"), c.integer("vocab_size")
     activation = c.choice("hidden_act", blocks.ACTIVATIONS, "silu")
     norm = blocks.Norm(c.number("layer_norm_eps", 1e-5), kind="layer")
-    qk_norm = norm if c.get("use_qk_norm", False) else None
+    qk_norm = norm if c.flag("use_qk_norm", False) else None
     c.ignore("attention_bias")  # the tensors say
     c.expect("use_parallel_block", True)
     c.expect("use_gated_activation", True)
@@ -27,11 +27,9 @@ def build(g: Graph, c: Config, w: Weights) -> None:
 
     window = c.integer("sliding_window", 0)
     period = c.integer("sliding_window_pattern", 4)
-    types = c.get("layer_types") or [
-        "sliding_attention" if window and (i + 1) % period else "full_attention" for i in range(layers)
-    ]
+    usual = ["sliding_attention" if window and (i + 1) % period else "full_attention" for i in range(layers)]
     c.ignore("order_of_interleaved_layers", "layer_switch", "rotary_embedding")
-    windows = blocks.windows(types, window, layers, path=c.path)
+    windows = blocks.windows(blocks.layer_types(c, usual), window)
 
     # Neighbours are rotated in every container; where there are windows, only layers that have one.
     rotation = blocks.rotation(g, c, w, head_dim=heads.dim, pairing="adjacent")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
+
+import numpy as np
 
 from ..errors import CorruptFile, UnsupportedArchitecture
 
@@ -23,6 +26,8 @@ HARMLESS = frozenset(
     """.split()
 )
 
+LARGEST = 1 << 24  # far above any size of a model or length of a text: what a damaged number may cost at most
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 _REQUIRED: Any = object()
 T = TypeVar("T")
 
@@ -60,21 +65,45 @@ class Config(Mapping[str, Any]):
             raise CorruptFile(f"the config lacks {key!r}", path=self.path, hint="Is the model's config complete?")
         return default
 
-    def integer(self, key: str, default: int = _REQUIRED) -> int:
-        """A positive or zero integer."""
-        value = self.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise CorruptFile(
-                f"config key {key!r}", path=self.path, expected="a non-negative integer", found=repr(value)
-            )
-        return value
+    def present(self, key: str, other: str) -> str:
+        """`key` where the config has it, else `other`: two names of one fact."""
+        return other if self.get(key) is None else key
 
-    def number(self, key: str, default: float = _REQUIRED) -> float:
-        """A real number."""
+    def integer(self, key: str, default: int = _REQUIRED, *, least: int = 1) -> int:
+        """A whole number from `least` up, or the default."""
         value = self.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise CorruptFile(f"config key {key!r}", path=self.path, expected="a number", found=repr(value))
-        return float(value)
+        if _is_integer(value) and (value == default or least <= value <= LARGEST):
+            return int(value)
+        raise self._wrong(key, f"a whole number from {least} to {LARGEST}", value)
+
+    def integers(self, key: str, default: list[int] = _REQUIRED, *, count: int | None = None) -> list[int]:
+        """A list of whole numbers from 0 up. The default also stands for an empty list.
+
+        `count`: how many there must be.
+        """
+        return self._list(key, default, count, "whole numbers", lambda n: _is_integer(n) and 0 <= n <= LARGEST)
+
+    def number(
+        self, key: str, default: float = _REQUIRED, *, above: float | None = None, below: float = math.inf
+    ) -> float:
+        """A finite number between `above` and `below`, or the default; without `above`, not a negative one."""
+        value = self.get(key, default)
+        is_above = _is_number(value) and (value >= 0 if above is None else value > above)
+        if value is default or (is_above and value < below):
+            return float(value)
+        expected = "a number from 0 up" if above is None else f"a number above {above:g}"
+        raise self._wrong(key, expected + (f", below {below:g}" if below < math.inf else ""), value)
+
+    def numbers(self, key: str, default: list[float] = _REQUIRED, *, count: int | None = None) -> list[float]:
+        """A list of finite numbers, otherwise as integers."""
+        return self._list(key, default, count, "numbers", _is_number)
+
+    def flag(self, key: str, default: bool = _REQUIRED) -> bool:
+        """True or false."""
+        value = self.get(key, default)
+        if not isinstance(value, bool):
+            raise self._wrong(key, "true or false", value)
+        return value
 
     def choice(self, key: str, options: Mapping[str, T], default: str = _REQUIRED) -> T:
         """The option that a string names; another string is refused by name."""
@@ -87,10 +116,7 @@ class Config(Mapping[str, Any]):
 
         The default also stands for an empty list; without one the key is required. `count`: how many there must be.
         """
-        names = self[key] if default is None else self.get(key) or default
-        if not isinstance(names, list) or count not in (None, len(names)):
-            expected = "a list of strings" if count is None else f"a list of {count} strings"
-            raise CorruptFile(f"config key {key!r}", path=self.path, expected=expected, found=repr(names)[:200])
+        names = self._list(key, _REQUIRED if default is None else default, count, "strings", lambda name: True)
         return [self._option(key, name, options) for name in names]
 
     def expect(self, key: str, value: Any) -> None:
@@ -110,9 +136,22 @@ class Config(Mapping[str, Any]):
 
     def limits(self, key: str, default: tuple[float, float]) -> tuple[float, float]:
         """A pair of numbers, either of which may be infinite."""
-        values = self.get(key, default)
-        low, high = (float(v["__float__"]) if isinstance(v, Mapping) else float(v) for v in values)
-        return low, high
+        values = self.get(key, list(default))
+        parts = values if isinstance(values, list) else []
+        numbers: list[Any] = [v.get("__float__") if isinstance(v, Mapping) else v for v in parts]
+        numbers = [math.inf if number == "Infinity" else number for number in numbers]
+        if len(numbers) != 2 or not all(number == math.inf or _is_number(number) for number in numbers):
+            raise self._wrong(key, "two numbers", values)
+        return float(numbers[0]), float(numbers[1])
+
+    def of_layer(self, key: str, layer: int) -> Config:
+        """The same config where `key`, if it has a list of values for layers, has the one for this layer."""
+        values = self.get(key)
+        if not isinstance(values, list):
+            return self
+        if layer >= len(values):
+            raise self._wrong(key, "a value for every layer", values)
+        return self.replaced(key, values[layer])
 
     def replaced(self, key: str, value: Any) -> Config:
         """The same config with another value of `key`; reading it counts as reading this one."""
@@ -120,12 +159,25 @@ class Config(Mapping[str, Any]):
         other._read = self._read
         return other
 
-    def section(self, key: str) -> Config:
+    def section(self, key: str, default: Mapping[str, Any] = _REQUIRED) -> Config:
         """A nested config, such as `text_config`."""
-        values = self[key]
+        values = self.get(key, default)
         if not isinstance(values, Mapping):
-            raise CorruptFile(f"config key {key!r}", path=self.path, expected="an object", found=repr(values)[:40])
+            raise self._wrong(key, "an object", values)
         return Config(values, container=self.container, path=self.path)
+
+    def _list(
+        self, key: str, default: list[Any], count: int | None, kind: str, fits: Callable[[Any], bool]
+    ) -> list[Any]:
+        values = self.get(key, default)
+        if not values and default is not _REQUIRED:
+            values = default
+        if not isinstance(values, list) or count not in (None, len(values)) or not all(map(fits, values)):
+            raise self._wrong(key, f"a list of {kind}" if count is None else f"a list of {count} {kind}", values)
+        return values
+
+    def _wrong(self, key: str, expected: str, found: Any) -> CorruptFile:
+        return CorruptFile(f"config key {key!r}", path=self.path, expected=expected, found=repr(found)[:200])
 
     def _option(self, key: str, name: Any, options: Mapping[str, T]) -> T:
         if not isinstance(name, str) or name not in options:
@@ -147,3 +199,11 @@ class Config(Mapping[str, Any]):
                 path=self.path,
                 hint="If they are harmless, have them ignored (ignore_config_keys=[...], --ignore-config-key)",
             )
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST_FLOAT

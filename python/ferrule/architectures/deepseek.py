@@ -34,7 +34,7 @@ def build_deepseek(g: Graph, c: Config, w: Weights, *, select: Select | None) ->
     c.ignore("attention_bias", "mlp_bias")  # the tensors say which there are
     c.ignore("num_key_value_heads", "qk_head_dim", "ep_size", "seq_aux", "aux_loss_alpha")
     c.expect("moe_layer_freq", 1)
-    w.ignore(*(f"model.layers.{layers + i}" for i in range(c.integer("num_nextn_predict_layers", 0))))
+    w.ignore_layers("model.layers", layers, c.integer("num_nextn_predict_layers", 0))
 
     rotation = latent_rotation(g, c, w)
     embedding = w.matrix("model.embed_tokens.weight", c.integer("vocab_size"), hidden)
@@ -61,7 +61,7 @@ def sparse_layers(c: Config, layers: int) -> list[bool]:
 
 def latent_rotation(g: Graph, c: Config, w: Weights) -> blocks.Rotation:
     """The rotation of the part of queries and keys that carries positions."""
-    pairing = "adjacent" if c.get("rope_interleave", True) else "half"
+    pairing = "adjacent" if c.flag("rope_interleave", True) else "half"
     head_dim = c.integer("head_dim", c.integer("qk_rope_head_dim"))
     return blocks.rotation(g, c, w, head_dim=head_dim, pairing=pairing, applied=["llama_4_scaling_beta"])
 
@@ -79,8 +79,9 @@ def latent_attention(
     plain, rotated = c.integer("qk_nope_head_dim"), c.integer("qk_rope_head_dim")
     scale = (plain + rotated) ** -0.5
     parameters = rope.parameters(c)
-    if parameters["rope_type"] != "default" and parameters.get("mscale_all_dim"):
-        scale *= rope.yarn_mscale(parameters["factor"], parameters["mscale_all_dim"]) ** 2
+    all_dims = parameters.number("mscale_all_dim", 0.0)
+    if parameters["rope_type"] != "default" and all_dims:
+        scale *= rope.yarn_mscale(parameters.number("factor", above=0.0), all_dims) ** 2
     return blocks.latent_attention(
         g,
         x,
@@ -122,7 +123,7 @@ def mixture(g: Graph, x: Value, c: Config, w: Weights) -> Value:
         experts,
         k=c.integer("num_experts_per_tok"),
         scoring=c.choice("scoring_func", scoring, "softmax" if bias is None else "sigmoid"),
-        normalize=c.get("norm_topk_prob", group_score == "top2"),
+        normalize=c.flag("norm_topk_prob", group_score == "top2"),
         norm_eps=1e-20,
         scale=c.number("routed_scaling_factor", 1.0),
         groups=c.integer("n_group", 1) if group_score else 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..errors import CorruptFile
 from ..graph import Graph, Value
 from . import blocks
 from .config import Config
@@ -24,6 +25,8 @@ def build_indexed(g: Graph, c: Config, w: Weights, *, pairing: str) -> None:
     heads, dim, top = c.integer("index_n_heads"), c.integer("index_head_dim"), c.integer("index_topk")
     c.expect("layer_types", ["indexed_attention"] * layers)
     selects = c.choices("indexer_types", {"full": True, "shared": False}, ["full"] * layers, count=layers)
+    if not selects[0]:
+        raise CorruptFile("config key 'indexer_types'", path=c.path, expected="'full' first", found="'shared'")
     rotation = blocks.rotation(g, c, w, head_dim=c.integer("head_dim", rotated), pairing=pairing)
     last: list[Value] = []
 

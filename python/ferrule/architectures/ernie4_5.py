@@ -43,10 +43,10 @@ def build(g: Graph, c: Config, w: Weights) -> None:
 
 def sparse_layers(c: Config, layers: int) -> set[int]:
     """Layers with experts: every `moe_layer_interval`-th one of a range that includes its end."""
-    first, last = c.integer("moe_layer_start_index", 1), c.get("moe_layer_end_index", -1)
+    first, is_last = c.integer("moe_layer_start_index", 1, least=0), c.get("moe_layer_end_index", -1) == -1
     interval = c.integer("moe_layer_interval", 1)
-    last = layers - 1 if last == -1 else last
-    return {i for i in range(first, last + 1) if (i + 1) % interval == 0}
+    end = layers if is_last else min(c.integer("moe_layer_end_index", least=0) + 1, layers)
+    return {i for i in range(first, end) if (i + 1) % interval == 0}
 
 
 def mixture(g: Graph, x: Value, c: Config, w: Weights, activation: str) -> Value:

@@ -19,12 +19,13 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     activation = c.choice("hidden_act", blocks.ACTIVATIONS, "silu")
     norm, window = blocks.Norm(c.number("rms_norm_eps", 1e-5)), c.integer("sliding_window", 0)
     # A period is a number, or a string of one letter a layer such as LLLG.
-    pattern = c.get("sliding_window_pattern", 4)
-    period = len(pattern) if isinstance(pattern, str) else pattern
-    types = c.get("layer_types") or [
-        "sliding_attention" if window and (i + 1) % period else "full_attention" for i in range(layers)
-    ]
-    windows = blocks.windows(types, window, layers, path=c.path)
+    pattern = c.get("sliding_window_pattern")
+    least = 1 if window else 0
+    period = (
+        len(pattern) if isinstance(pattern, str) and pattern else c.integer("sliding_window_pattern", 4, least=least)
+    )
+    usual = ["sliding_attention" if window and (i + 1) % period else "full_attention" for i in range(layers)]
+    windows = blocks.windows(blocks.layer_types(c, usual), window)
 
     rotation = blocks.rotation(g, c, w, head_dim=heads.dim, pairing="half")
     embedding = w.matrix("model.embed_tokens.weight", vocabulary, hidden)

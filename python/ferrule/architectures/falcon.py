@@ -16,9 +16,9 @@ NAMES = ("dense_h_to_4h", "dense_4h_to_h")
 def build(g: Graph, c: Config, w: Weights) -> None:
     """Records the forward pass."""
     hidden, n_heads = c.integer("hidden_size"), c.integer("num_attention_heads")
-    new, parallel = c.get("new_decoder_architecture", False), c.get("parallel_attn", True)
-    multi_query, n_kv = c.get("multi_query", True), c.integer("num_kv_heads", n_heads)
-    heads = blocks.Heads(n_heads, n_kv if new else 1 if multi_query else n_heads, hidden // n_heads)
+    new, parallel = c.flag("new_decoder_architecture", False), c.flag("parallel_attn", True)
+    multi_query, n_kv = c.flag("multi_query", True), c.integer("num_kv_heads", n_heads)
+    heads = blocks.Heads.of(c, n_heads, n_kv if new else 1 if multi_query else n_heads, hidden // n_heads)
     ffn, vocabulary = c.integer("ffn_hidden_size", 4 * hidden), c.integer("vocab_size")
     activation = c.choice("activation", blocks.ACTIVATIONS, "gelu")
     norm = blocks.Norm(c.number("layer_norm_epsilon", 1e-5), kind="layer")
@@ -27,7 +27,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     c.expect("apply_residual_connection_post_layernorm", False)
 
     scale, rotation, slopes = heads.dim**-0.5, None, None
-    if c.get("alibi", False):
+    if c.flag("alibi", False):
         # The biases are added before scores are scaled.
         slopes = blocks.alibi_slopes(g, n_heads, factor=scale)
         c.ignore("rope_parameters", "rope_theta", "rope_scaling")

@@ -56,7 +56,7 @@ def attention(g: Graph, x: Value, c: Config, w: Weights, heads: blocks.Heads, ro
 def state_space(g: Graph, x: Value, c: Config, w: Weights) -> Value:
     """The Mamba 2 mixer; each part of what its projection gives has a multiplier."""
     heads = c.integer("mamba_n_heads")
-    gate_by, x_by, b_by, c_by, dt_by = c.get("ssm_multipliers", [1.0] * 5)
+    gate_by, x_by, b_by, c_by, dt_by = c.numbers("ssm_multipliers", [1.0] * 5, count=5)
     inner = c.integer("mamba_d_ssm", c.integer("mamba_expand", 2) * x.width)
     return blocks.mamba2(
         g,
@@ -77,7 +77,7 @@ def state_space(g: Graph, x: Value, c: Config, w: Weights) -> Value:
 def feed_forward(g: Graph, x: Value, c: Config, w: Weights, activation: str) -> Value:
     """A gated FFN whose gate, before its activation, and result are scaled."""
     width = c.integer("intermediate_size")
-    gate_by, down_by = c.get("mlp_multipliers", [1.0, 1.0])
+    gate_by, down_by = c.numbers("mlp_multipliers", [1.0, 1.0], count=2)
     with g.stage("ffn gate, up"):
         gate = g.scale(blocks.linear(g, x, w, "gate_proj", width), gate_by)
         up = blocks.linear(g, x, w, "up_proj", width)

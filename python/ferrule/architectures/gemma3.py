@@ -30,10 +30,10 @@ def build_gemma(g: Graph, c: Config, w: Weights, *, sandwich: bool, qk_norm: boo
     c.expect("use_bidirectional_attention", False)
     # Hugging Face stores w where the norm multiplies by 1 + w; converters to GGUF store 1 + w.
     norm = blocks.Norm(c.number("rms_norm_eps", 1e-6), weight_offset=0.0 if c.container == "gguf" else 1.0)
-    scale = c.number("query_pre_attn_scalar", heads.dim) ** -0.5
+    scale = c.number("query_pre_attn_scalar", heads.dim, above=0.0) ** -0.5
     attention_softcap = c.number("attn_logit_softcapping", 0.0)
     types = layer_types(c, layers, period=period)
-    windows = blocks.windows(types, c.integer("sliding_window", 4096), layers, path=c.path)
+    windows = blocks.windows(types, c.integer("sliding_window", 4096))
     rotations = {kind: layer_rotation(g, c, w, heads.dim, kind, two_bases=qk_norm) for kind in sorted(set(types))}
 
     embedding = w.matrix("model.embed_tokens.weight", vocabulary, hidden)
@@ -69,9 +69,7 @@ def build_gemma(g: Graph, c: Config, w: Weights, *, sandwich: bool, qk_norm: boo
 def layer_types(c: Config, layers: int, *, period: int) -> list[str]:
     """Kind of each layer; in old configs every `sliding_window_pattern`-th one sees everything."""
     period = c.integer("sliding_window_pattern", period)
-    return c.get("layer_types") or [
-        "sliding_attention" if (i + 1) % period else "full_attention" for i in range(layers)
-    ]
+    return blocks.layer_types(c, ["sliding_attention" if (i + 1) % period else "full_attention" for i in range(layers)])
 
 
 def layer_rotation(g: Graph, c: Config, w: Weights, head_dim: int, kind: str, *, two_bases: bool) -> blocks.Rotation:

@@ -13,7 +13,7 @@ from ..graph import CacheLayer, Graph, Value, Weight
 from . import blocks
 from .config import Config
 from .gemma3 import layer_rotation
-from .gemma4 import attention
+from .gemma4 import attention, shared_cache
 from .weights import Weights
 
 MODEL_TYPES = ("gemma3n_text", "gemma3n")
@@ -30,8 +30,8 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     c.expect("altup_active_idx", 0)
     c.expect("altup_correct_scale", True)
     c.ignore("altup_coef_clip")  # in training only
-    types = c.get("layer_types") or ["sliding_attention" if (i + 1) % 5 else "full_attention" for i in range(layers)]
-    windows = blocks.windows(types, c.integer("sliding_window", 512), layers, path=c.path)
+    types = blocks.layer_types(c, ["sliding_attention" if (i + 1) % 5 else "full_attention" for i in range(layers)])
+    windows = blocks.windows(types, c.integer("sliding_window", 512))
     rotations = {kind: layer_rotation(g, c, w, heads.dim, kind, two_bases=True) for kind in sorted(set(types))}
     first_shared = layers - c.integer("num_kv_shared_layers", 0)
 
@@ -57,7 +57,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
             x = active
             h = norm(g, x, layer, "input_layernorm", stage="attention norm")
             side = blocks.residual(g, h, low_rank(g, h, c, layer.at("laurel"), norm), "laurel residual")
-            cache = caches[kind] if i >= first_shared else None
+            cache = shared_cache(c, caches, kind) if i >= first_shared else None
             h, caches[kind] = attention(g, h, layer.at("self_attn"), heads, norm, rotations[kind], windows[i], cache)
             h = norm(g, h, layer, "post_attention_layernorm", stage="attention post norm")
             h = blocks.residual(g, x, h, "attention residual")
@@ -130,8 +130,7 @@ def low_rank(g: Graph, x: Value, c: Config, w: Weights, norm: blocks.Norm) -> Va
 
 def feed_forward(g: Graph, x: Value, c: Config, w: Weights, activation: str, layer: int) -> Value:
     """A gated FFN that in some layers keeps only the largest values of its gate."""
-    widths = c["intermediate_size"]
-    width = widths[layer] if isinstance(widths, list) else widths
+    width = c.of_layer("intermediate_size", layer).integer("intermediate_size")
     with g.stage("ffn gate, up"):
         gate, up = blocks.linear(g, x, w, "gate_proj", width), blocks.linear(g, x, w, "up_proj", width)
     with g.stage("ffn activation"):
@@ -145,8 +144,9 @@ def feed_forward(g: Graph, x: Value, c: Config, w: Weights, activation: str, lay
 def cutoff(c: Config, layer: int) -> float:
     """Standard deviations that a gate's value must exceed; Hugging Face stores the share of values that do not."""
     if c.container == "gguf":
-        deviations = c.get("activation_sparsity_scale", -math.inf)
-        return float(deviations[layer] if isinstance(deviations, list) else deviations)
-    pattern = c.get("activation_sparsity_pattern", 0.0)
-    share = pattern[layer] if isinstance(pattern, list) else pattern
+        deviations = c.of_layer("activation_sparsity_scale", layer).get("activation_sparsity_scale")
+        if deviations in (None, -math.inf):
+            return -math.inf
+        return c.replaced("activation_sparsity_scale", deviations).number("activation_sparsity_scale", above=-math.inf)
+    share = c.of_layer("activation_sparsity_pattern", layer).number("activation_sparsity_pattern", 0.0, below=1.0)
     return NormalDist().inv_cdf(share) if share > 0 else -math.inf

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
 
+from ..errors import CorruptFile
 from ..graph import CacheLayer, Graph, Value
 from . import blocks
 from .config import Config
@@ -27,15 +28,14 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     c.expect("attention_bias", False)
     if c.get("use_bidirectional_attention") != "vision":  # images only, and there are none in text
         c.expect("use_bidirectional_attention", None)
-    types = c.get("layer_types") or [
-        "full_attention" if (i + 1) % 6 == 0 or i == layers - 1 else "sliding_attention" for i in range(layers)
-    ]
-    windows = blocks.windows(types, c.integer("sliding_window", 512), layers, path=c.path)
+    usual = ["full_attention" if (i + 1) % 6 == 0 or i == layers - 1 else "sliding_attention" for i in range(layers)]
+    types = blocks.layer_types(c, usual)
+    windows = blocks.windows(types, c.integer("sliding_window", 512))
     heads = [layer_heads(c, i, kind) for i, kind in enumerate(types)]
     rotations = {kind: layer_rotation(g, c, w, heads[types.index(kind)].dim, kind) for kind in sorted(set(types))}
     first_shared = layers - c.integer("num_kv_shared_layers", 0)
-    wide, ffn = c.get("use_double_wide_mlp", False), c.integer("intermediate_size")
-    has_experts = c.get("enable_moe_block", False)
+    wide, ffn = c.flag("use_double_wide_mlp", False), c.integer("intermediate_size")
+    has_experts = c.flag("enable_moe_block", False)
     c.ignore("num_experts", "top_k_experts", "moe_intermediate_size")  # where there are none
 
     embedding = w.matrix("model.embed_tokens.weight", c.integer("vocab_size"), hidden)
@@ -51,7 +51,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
         layer, shared = w.at(f"model.layers.{i}"), i >= first_shared
         with g.layer(i):
             h = norm(g, x, layer, "input_layernorm", stage="attention norm")
-            cache = caches[kind] if shared else None
+            cache = shared_cache(c, caches, kind) if shared else None
             h, caches[kind] = attention(g, h, layer.at("self_attn"), heads[i], norm, rotations[kind], windows[i], cache)
             h = norm(g, h, layer, "post_attention_layernorm", stage="attention post norm")
             x = blocks.residual(g, x, h, "attention residual")
@@ -79,15 +79,26 @@ def layer_heads(c: Config, i: int, kind: str) -> blocks.Heads:
     """Heads of layer i: global layers may have wider ones and, if keys are values too, fewer key/value heads."""
     heads = blocks.Heads.read(c)
     dim, kv = c.integer("global_head_dim", heads.dim), c.integer("num_global_key_value_heads", heads.kv)
-    kv = kv if c.get("attention_k_eq_v", False) else heads.kv
-    overrides = c.get("per_layer_config")
-    if overrides is not None:
-        own = Config(overrides.get(str(i), {}), container=c.container, path=c.path)
+    kv = kv if c.flag("attention_k_eq_v", False) else heads.kv
+    if c.get("per_layer_config") is not None:
+        own = c.section("per_layer_config").section(str(i), {})
         dim, kv = own.integer("head_dim", heads.dim), own.integer("num_key_value_heads", heads.kv)
         own.refuse_unread()
     elif kind == "sliding_attention":
         return heads
-    return replace(heads, kv=kv, dim=dim)
+    return blocks.Heads.of(c, heads.q, kv, dim)
+
+
+def shared_cache(c: Config, caches: Mapping[str, CacheLayer], kind: str) -> CacheLayer:
+    """The cache layer that a layer without one of its own reads: the last of its kind."""
+    if kind not in caches:
+        raise CorruptFile(
+            "config key 'num_kv_shared_layers'",
+            path=c.path,
+            expected=f"fewer, so that a layer of kind {kind} has keys and values of its own",
+            found=repr(c.get("num_kv_shared_layers")),
+        )
+    return caches[kind]
 
 
 def attention(

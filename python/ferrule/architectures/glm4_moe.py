@@ -20,9 +20,8 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     qk_norm = norm if "model.layers.0.self_attn.q_norm.weight" in w else None
     c.expect("use_qk_norm", qk_norm is not None)
     c.ignore("attention_bias")  # the tensors say
-    w.ignore(*(f"model.layers.{layers + i}" for i in range(c.integer("num_nextn_predict_layers", 0))))
-    types = c.get("layer_types") or ["full_attention"] * layers
-    windows = blocks.windows(types, c.integer("sliding_window", 0), layers, path=c.path)
+    w.ignore_layers("model.layers", layers, c.integer("num_nextn_predict_layers", 0))
+    windows = blocks.windows(blocks.layer_types(c, ["full_attention"] * layers), c.integer("sliding_window", 0))
     c.ignore("max_window_layers")
 
     rotation = blocks.rotation(g, c, w, head_dim=heads.dim, pairing="half")

@@ -15,7 +15,7 @@ IGNORED_TENSORS = (r"attn\.(masked_)?bias$",)
 def build(g: Graph, c: Config, w: Weights) -> None:
     """Records the forward pass."""
     hidden, n_heads = c.integer("n_embd"), c.integer("n_head")
-    heads = blocks.Heads(n_heads, 1 if c.get("multi_query", False) else n_heads, hidden // n_heads)
+    heads = blocks.Heads.of(c, n_heads, 1 if c.flag("multi_query", False) else n_heads, hidden // n_heads)
     ffn, vocabulary = c.integer("n_inner", 4 * hidden), c.integer("vocab_size")
     activation = c.choice("activation_function", blocks.ACTIVATIONS, "gelu_new")
     norm = blocks.Norm(c.number("layer_norm_epsilon", 1e-5), kind="layer")

@@ -19,7 +19,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     ffn, vocabulary = c.integer("intermediate_size"), c.integer("vocab_size")
     activation = c.choice("hidden_act", blocks.ACTIVATIONS, "gelu")
     norm = blocks.Norm(c.number("layer_norm_eps", 1e-5), kind="layer")
-    parallel = c.get("use_parallel_residual", True)
+    parallel = c.flag("use_parallel_residual", True)
     c.ignore("attention_bias", "classifier_dropout", "is_decoder")
 
     partial, theta = c.number("rotary_pct", 0.25), c.number("rotary_emb_base", 10000.0)

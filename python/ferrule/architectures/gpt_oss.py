@@ -20,8 +20,8 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     norm = blocks.Norm(c.number("rms_norm_eps", 1e-5))
     c.expect("hidden_act", "silu")
     c.ignore("attention_bias")  # the tensors say
-    types = c.get("layer_types") or ["full_attention" if i % 2 else "sliding_attention" for i in range(layers)]
-    windows = blocks.windows(types, c.integer("sliding_window", 128), layers, path=c.path)
+    types = blocks.layer_types(c, ["full_attention" if i % 2 else "sliding_attention" for i in range(layers)])
+    windows = blocks.windows(types, c.integer("sliding_window", 128))
     if c.get("quantization_config") is not None:
         c.section("quantization_config").expect("quant_method", "mxfp4")
 

@@ -25,7 +25,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
 def build_gptj(g: Graph, c: Config, w: Weights, *, project: Project) -> None:
     """GPT-J with queries, keys and values by `project`."""
     hidden, n_heads = c.integer("n_embd"), c.integer("n_head")
-    heads = blocks.Heads(n_heads, n_heads, hidden // n_heads)
+    heads = blocks.Heads.of(c, n_heads, n_heads, hidden // n_heads)
     ffn, vocabulary = c.integer("n_inner", 4 * hidden), c.integer("vocab_size")
     activation = c.choice("activation_function", blocks.ACTIVATIONS, "gelu_new")
     norm = blocks.Norm(c.number("layer_norm_epsilon", 1e-5), kind="layer")

@@ -51,13 +51,13 @@ def build(g: Graph, c: Config, w: Weights) -> None:
             x = blocks.residual(g, x, h, "attention residual", factor=factor)
             h = norm(g, x, layer, "post_attention_layernorm", stage="ffn norm")
             x = blocks.residual(g, x, feed_forward(g, h, c, layer), "ffn residual", factor=factor)
-    blocks.head(g, x, w, norm=norm, embedding=embedding, scale=1 / c.number("logits_scaling", 1.0))
+    blocks.head(g, x, w, norm=norm, embedding=embedding, scale=1 / c.number("logits_scaling", 1.0, above=0.0))
 
 
 def feed_forward(g: Graph, x: Value, c: Config, w: Weights) -> Value:
     """A gated FFN, experts, a gated FFN of another name (`shared_mlp`), or the sum of the last two."""
     activation = c.choice("hidden_act", blocks.ACTIVATIONS, "silu")
-    width, experts = c.integer("intermediate_size"), c.integer("num_local_experts", 0)
+    width, experts = c.integer("intermediate_size", 0), c.integer("num_local_experts", 0)
     shared_width = c.integer("shared_intermediate_size", 0)
     chosen = c.integer("num_experts_per_tok", 0)
     if not experts and not shared_width:

@@ -16,11 +16,11 @@ IGNORED_TENSORS = ()
 def build(g: Graph, c: Config, w: Weights) -> None:
     """Records the forward pass."""
     hidden, heads = c.integer("hidden_size"), blocks.Heads.read(c)
-    ffn, experts = c.integer("intermediate_size"), c.integer("num_experts", 16)
+    ffn, experts = c.integer("intermediate_size"), c.integer("num_experts", 16, least=0)
     activation = c.choice("hidden_act", blocks.ACTIVATIONS, "silu")
     norm = blocks.Norm(c.number("rms_norm_eps", 1e-6))
-    attention_period, attention_offset = c.integer("attn_layer_period", 8), c.integer("attn_layer_offset", 4)
-    expert_period, expert_offset = c.integer("expert_layer_period", 2), c.integer("expert_layer_offset", 1)
+    attention_period, attention_offset = c.integer("attn_layer_period", 8), c.integer("attn_layer_offset", 4, least=0)
+    expert_period, expert_offset = c.integer("expert_layer_period", 2), c.integer("expert_layer_offset", 1, least=0)
     c.ignore("mamba_conv_bias", "mamba_proj_bias")  # the tensors say which there are
     c.ignore("num_logits_to_keep", "sliding_window", "layers_block_type", "layer_types")
     ignore_training(c)
@@ -52,14 +52,14 @@ def build(g: Graph, c: Config, w: Weights) -> None:
 
 def mamba(g: Graph, x: Value, c: Config, w: Weights, norm: blocks.Norm) -> Value:
     """The state space mixer, with norms on step sizes and inputs of the recurrence."""
-    rank = c.get("mamba_dt_rank", "auto")
+    is_auto = c.get("mamba_dt_rank", "auto") == "auto"
     return blocks.mamba(
         g,
         x,
         w,
         inner=c.integer("mamba_expand", 2) * x.width,
         state=c.integer("mamba_d_state", 16),
-        rank=-(-x.width // 16) if rank == "auto" else rank,
+        rank=-(-x.width // 16) if is_auto else c.integer("mamba_dt_rank"),
         kernel=c.integer("mamba_d_conv", 4),
         is_log=c.container != "gguf",
         norms=lambda part, name: norm(g, part, w, f"{name}_layernorm"),

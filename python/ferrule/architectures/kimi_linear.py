@@ -76,7 +76,7 @@ def mixture(g: Graph, x: Value, c: Config, w: Weights) -> Value:
         experts,
         k=c.integer("num_experts_per_token"),
         scoring="sigmoid",
-        normalize=c.get("moe_renormalize", True),
+        normalize=c.flag("moe_renormalize", True),
         norm_eps=1e-20,
         scale=c.number("routed_scaling_factor", 1.0),
         groups=c.integer("num_expert_group", 1),

@@ -22,10 +22,10 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     c.ignore("tie_embedding", "theta")
     c.expect("block_use_swiglu", True)
     c.expect("scoring_func", "sigmoid")
-    full = c.get("full_attn_idxs", list(range(layers)))
+    full = c.integers("full_attn_idxs", list(range(layers)))
     listed = ["full_attention" if i in full else "conv" for i in range(layers)]
     convolves = c.choices("layer_types", {"conv": True, "full_attention": False}, listed, count=layers)
-    experts, dense = c.integer("num_experts", 0), c.integer("num_dense_layers", layers)
+    experts, dense = c.integer("num_experts", 0), c.integer("num_dense_layers", layers, least=0)
     width = ffn_width(c)
 
     rotation = blocks.rotation(g, c, w, head_dim=heads.dim, pairing="half", theta=1e6)
@@ -63,7 +63,7 @@ def ffn_width(c: Config) -> int:
     """Width of the FFN: as given, or two thirds of it, times a factor, rounded up."""
     width = c.integer("block_ff_dim", c.integer("intermediate_size", 0))
     multiplier, multiple = c.number("block_ffn_dim_multiplier", 1.0), c.integer("block_multiple_of", 256)
-    if not c.get("block_auto_adjust_ff_dim", False):
+    if not c.flag("block_auto_adjust_ff_dim", False):
         return width
     return -(-int(multiplier * int(2 * width / 3)) // multiple) * multiple
 
@@ -83,7 +83,7 @@ def gated_convolution(g: Graph, x: Value, w: Weights, *, kernel: int) -> Value:
 
 def mixture(g: Graph, x: Value, c: Config, w: Weights, experts: int) -> Value:
     """Experts chosen by sigmoid and bias."""
-    bias = w.vector("expert_bias", experts) if c.get("use_expert_bias", True) else None
+    bias = w.vector("expert_bias", experts) if c.flag("use_expert_bias", True) else None
     routes = blocks.route(
         g,
         x,
@@ -91,7 +91,7 @@ def mixture(g: Graph, x: Value, c: Config, w: Weights, experts: int) -> Value:
         experts,
         k=c.integer("num_experts_per_tok"),
         scoring="sigmoid",
-        normalize=c.get("norm_topk_prob", True),
+        normalize=c.flag("norm_topk_prob", True),
         norm_eps=1e-6,
         scale=c.number("routed_scaling_factor", 1.0),
         choice_bias=bias,

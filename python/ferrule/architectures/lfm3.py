@@ -11,23 +11,22 @@ from .weights import Weights
 MODEL_TYPES = ("lfm3",)
 ARCHITECTURES = ("Lfm3ForCausalLM",)
 IGNORED_TENSORS = ()
+KINDS = ("conv", "full_attention", "sliding_attention")
 
 
 def build(g: Graph, c: Config, w: Weights) -> None:
     """Records the forward pass."""
     hidden, heads, layers = c.integer("hidden_size"), blocks.Heads.read(c), c.integer("num_hidden_layers")
     norm, kernel = blocks.Norm(c.number("norm_eps", 1e-5)), c.integer("conv_L_cache", 3)
-    ffn, sandwich = c.integer("intermediate_size"), c.get("use_sandwich_norm", True)
-    gated = c.get("use_attention_gate", True)
+    ffn, sandwich = c.integer("intermediate_size"), c.flag("use_sandwich_norm", True)
+    gated = c.flag("use_attention_gate", True)
     c.ignore("conv_bias", "attention_bias")  # the tensors say which there are
-    kinds = c["layer_types"]
-    attention_kinds = [kind for kind in kinds if kind != "conv"]
-    blocks.windows(attention_kinds, 0, layers - kinds.count("conv"), path=c.path)
+    kinds = c.choices("layer_types", {kind: kind for kind in KINDS}, count=layers)
     window = c.integer("sliding_window", 0)
 
     rotations = {
         kind: blocks.rotation(g, c, w, head_dim=heads.dim, pairing="half", layer_type=kind)
-        for kind in sorted(set(attention_kinds))
+        for kind in sorted({*kinds} - {"conv"})
     }
     embedding = w.matrix("model.embed_tokens.weight", c.integer("vocab_size"), hidden)
     x = g.embedding(embedding)

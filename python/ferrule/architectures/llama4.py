@@ -20,10 +20,10 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     c.ignore("attention_bias", "router_jitter_noise", "for_llm_compressor")
     c.ignore("intermediate_size_mlp")  # where all layers have experts
     period, step = c.integer("no_rope_layer_interval", 4), c.integer("interleave_moe_layer_step", 1)
-    rotates = c.get("no_rope_layers") or [(i + 1) % period for i in range(layers)]
+    rotates = c.integers("no_rope_layers", [(i + 1) % period for i in range(layers)], count=layers)
     kinds = ["chunked_attention" if turns and chunk else "full_attention" for turns in rotates]
     c.expect("layer_types", kinds)
-    sparse = c.get("moe_layers", list(range(step - 1, layers, step)))
+    sparse = c.integers("moe_layers", list(range(step - 1, layers, step)))
 
     rotation = blocks.rotation(g, c, w, head_dim=heads.dim, pairing="adjacent", theta=500000.0)
     embedding = w.matrix("model.embed_tokens.weight", c.integer("vocab_size"), hidden)
@@ -60,10 +60,10 @@ def attention(
     if rotation is not None:
         with g.stage("rope"):
             q, k = rotation(g, q, heads.dim), rotation(g, k, heads.dim)
-        if c.get("use_qk_norm", True):
+        if c.flag("use_qk_norm", True):
             with g.stage("qk norm"):
                 q, k = norm(g, q, w, None, groups=heads.q), norm(g, k, w, None, groups=heads.kv)
-    elif c.get("attn_temperature_tuning", True):
+    elif c.flag("attn_temperature_tuning", True):
         beta, period = c.number("attn_scale", 0.1), c.number("floor_scale", 8192)
         q = g.scale_by_position(q, beta=beta, period=period, offset=1)
     scale = heads.dim**-0.5

@@ -19,8 +19,8 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     hidden, vocabulary = c.integer("hidden_size"), c.integer("vocab_size")
     inner = c.integer("intermediate_size", c.integer("expand", 2) * hidden)
     state, kernel = c.integer("state_size", 16), c.integer("conv_kernel", 4)
-    rank = c.get("time_step_rank", "auto")
-    rank = -(-hidden // 16) if rank == "auto" else rank
+    is_auto = c.get("time_step_rank", "auto") == "auto"
+    rank = -(-hidden // 16) if is_auto else c.integer("time_step_rank")
     norm = blocks.Norm(c.number("layer_norm_epsilon", 1e-5))
     c.expect("hidden_act", "silu")
     c.ignore("use_bias", "use_conv_bias")  # the tensors say which there are

@@ -15,7 +15,7 @@ IGNORED_TENSORS = ()
 def build(g: Graph, c: Config, w: Weights) -> None:
     """Records the forward pass."""
     hidden, n_heads, vocabulary = c.integer("d_model"), c.integer("n_heads"), c.integer("vocab_size")
-    heads = blocks.Heads(n_heads, n_heads, hidden // n_heads)
+    heads = blocks.Heads.of(c, n_heads, n_heads, hidden // n_heads)
     norm = blocks.Norm(c.number("layer_norm_epsilon", 1e-5), kind="layer")
     attention_config = c.section("attn_config")
     attention_config.expect("alibi", True)

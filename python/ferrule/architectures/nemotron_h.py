@@ -63,7 +63,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
 
 def layer_kinds(c: Config) -> list[str]:
     """Kind of each layer, from a list of names or a string of signs."""
-    return c.choices("layers_block_type", KINDS, list(c.get("hybrid_override_pattern", "")))
+    return c.choices("layers_block_type", KINDS, list(str(c.get("hybrid_override_pattern", ""))))
 
 
 def state_space(g: Graph, x: Value, c: Config, w: Weights, norm: blocks.Norm) -> Value:
@@ -93,7 +93,7 @@ def mixture(g: Graph, x: Value, c: Config, w: Weights, activation: str) -> Value
         experts,
         k=c.integer("num_experts_per_tok"),
         scoring="sigmoid",
-        normalize=c.get("norm_topk_prob", True),
+        normalize=c.flag("norm_topk_prob", True),
         norm_eps=1e-20,
         scale=c.number("routed_scaling_factor", 1.0),
         groups=c.integer("n_group", 1),

@@ -20,10 +20,9 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     norm = blocks.Norm(c.number("rms_norm_eps", 1e-5))
     c.ignore("attention_bias")  # the tensors say
     window = c.integer("sliding_window", 0)
-    types = c.get("layer_types") or [
-        "sliding_attention" if window and (i + 1) % 4 else "full_attention" for i in range(layers)
-    ]
-    windows = blocks.windows(types, window, layers, path=c.path)
+    usual = ["sliding_attention" if window and (i + 1) % 4 else "full_attention" for i in range(layers)]
+    types = blocks.layer_types(c, usual)
+    windows = blocks.windows(types, window)
 
     rotations = {kind: layer_rotation(g, c, w, heads.dim, kind) for kind in sorted(set(types))}
     embedding = w.matrix("model.embed_tokens.weight", vocabulary, hidden)

@@ -41,7 +41,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
             )
             x = blocks.residual(g, x, h, "attention residual")
             h = norm(g, x, layer, "post_attention_layernorm", stage="ffn norm")
-            normalize = c.get("norm_topk_prob", False)
+            normalize = c.flag("norm_topk_prob", False)
             routes = blocks.route(g, h, mlp, experts, k=chosen, scoring="softmax", normalize=normalize)
             h = blocks.gated_experts(g, h, routes, mlp.at("experts"), experts=experts, width=ffn, activation=activation)
             x = blocks.residual(g, x, h, "ffn residual")

@@ -29,6 +29,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     x = g.embedding(embedding)
     with g.stage("position embedding"):
         n = c.integer("max_position_embeddings")
+        w.matrix("embed_positions.weight", 2, hidden, rows=range(2))  # of no position
         rows = range(2, n + 2)
         x = g.add(x, g.embedding(w.matrix("embed_positions.weight", n, hidden, rows=rows), index="positions"))
     for i in range(c.integer("num_hidden_layers")):

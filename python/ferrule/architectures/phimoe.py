@@ -52,7 +52,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
 def with_short_factors(c: Config) -> Config:
     """The config as transformers applies it: in long sequences the scale of angles changes, not their frequencies."""
     key = "rope_parameters" if c.get("rope_parameters") else "rope_scaling"
-    parameters = c.get(key) or {}
-    if "short_factor" not in parameters:
+    parameters = c.section(key, {})
+    if parameters.get("short_factor") is None:
         return c
-    return c.replaced(key, {**parameters, "long_factor": parameters["short_factor"]})
+    return c.replaced(key, {**c[key], "long_factor": parameters["short_factor"]})

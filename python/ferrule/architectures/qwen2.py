@@ -55,8 +55,9 @@ def build_qwen(g: Graph, c: Config, w: Weights, *, qk_norm: bool) -> None:
 
 def layer_windows(c: Config, layers: int) -> list[int]:
     """Window of each layer: only with `use_sliding_window`, and then from `max_window_layers` up."""
-    window, first = c.integer("sliding_window", 0), c.integer("max_window_layers", layers)
-    types = c.get("layer_types") or ["full_attention" if i < first else "sliding_attention" for i in range(layers)]
-    if not c.get("use_sliding_window", False):
+    window, first = c.integer("sliding_window", 0), c.integer("max_window_layers", layers, least=0)
+    usual = ["full_attention" if i < first else "sliding_attention" for i in range(layers)]
+    types = blocks.layer_types(c, usual)
+    if not c.flag("use_sliding_window", False):
         window = 0
-    return blocks.windows(types, window, layers, path=c.path)
+    return blocks.windows(types, window)

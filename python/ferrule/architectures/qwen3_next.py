@@ -77,12 +77,12 @@ def delta_net(g: Graph, x: Value, c: Config, w: Weights, norm: blocks.Norm) -> V
     """The gated delta rule over convolved queries, keys and values."""
     k_heads, heads = c.integer("linear_num_key_heads"), c.integer("linear_num_value_heads")
     k_dim, v_dim = c.integer("linear_key_head_dim"), c.integer("linear_value_head_dim")
-    n_k, n_v = k_heads * k_dim, heads * v_dim
+    n_k, n_v, v_heads = k_heads * k_dim, heads * v_dim, blocks.whole(heads, k_heads, "value heads", path=w.path)
     with g.stage("qkv"):
         # One matrix may hold, for each key head, its query, key, values and gates; another betas and steps.
         if "in_proj_qkvz.weight" in w:
             by_head = np.arange(2 * n_k + 2 * n_v).reshape(k_heads, -1)
-            parts = np.split(by_head, [k_dim, 2 * k_dim, 2 * k_dim + heads // k_heads * v_dim], axis=1)
+            parts = np.split(by_head, [k_dim, 2 * k_dim, 2 * k_dim + v_heads * v_dim], axis=1)
             *qkv_rows, gate_rows = (part.reshape(-1) for part in parts)
             qkv = blocks.linear(g, x, w, "in_proj_qkvz", 2 * n_k + n_v, rows=np.concatenate(qkv_rows))
             gate = blocks.linear(g, x, w, "in_proj_qkvz", n_v, rows=gate_rows)

@@ -42,7 +42,7 @@ def build(g: Graph, c: Config, w: Weights) -> None:
 
 def sparse_layers(c: Config, layers: int) -> set[int]:
     """Layers with experts: every `decoder_sparse_step`-th one but those of `mlp_only_layers`."""
-    step, dense_only = c.integer("decoder_sparse_step", 1), c.get("mlp_only_layers", [])
+    step, dense_only = c.integer("decoder_sparse_step", 1), c.integers("mlp_only_layers", [])
     return {i for i in range(layers) if i not in dense_only and (i + 1) % step == 0}
 
 
@@ -57,7 +57,7 @@ def mixture(g: Graph, x: Value, c: Config, w: Weights, *, normalize: bool = Fals
 
     `normalize` is what an absent `norm_topk_prob` means.
     """
-    experts = c.integer("num_experts", c.integer("num_local_experts", 0))
+    experts = c.integer(c.present("num_experts", "num_local_experts"))
     activation = c.choice("hidden_act", blocks.ACTIVATIONS, "silu")
     routes = blocks.route(
         g,
@@ -66,7 +66,7 @@ def mixture(g: Graph, x: Value, c: Config, w: Weights, *, normalize: bool = Fals
         experts,
         k=c.integer("num_experts_per_tok"),
         scoring="softmax",
-        normalize=c.get("norm_topk_prob", normalize),
+        normalize=c.flag("norm_topk_prob", normalize),
     )
     width = c.integer("moe_intermediate_size")
     mixed = blocks.gated_experts(g, x, routes, w.at("experts"), experts=experts, width=width, activation=activation)

@@ -22,11 +22,11 @@ def build(g: Graph, c: Config, w: Weights) -> None:
 
     # A list of which layers rotate or, without one, every `no_rope_layer_interval`-th that does not.
     period = c.integer("no_rope_layer_interval", 4)
-    rotates = c.get("no_rope_layers") or [(i + 1) % period for i in range(layers)]
-    window = c.integer("sliding_window", 0) if c.get("use_sliding_window", False) else 0
+    rotates = c.integers("no_rope_layers", [(i + 1) % period for i in range(layers)], count=layers)
+    window = c.integer("sliding_window", 0) if c.flag("use_sliding_window", False) else 0
     c.ignore("sliding_window")
-    types = c.get("layer_types") or ["sliding_attention" if window and turns else "full_attention" for turns in rotates]
-    windows = blocks.windows(types, window, layers, path=c.path)
+    usual = ["sliding_attention" if window and turns else "full_attention" for turns in rotates]
+    windows = blocks.windows(blocks.layer_types(c, usual), window)
 
     # Converters to GGUF permute the rows of q and k of this family, so that pairs become neighbours.
     pairing = "adjacent" if c.container == "gguf" else "half"

@@ -20,8 +20,8 @@ def build(g: Graph, c: Config, w: Weights) -> None:
     ffn, vocabulary = c.integer("intermediate_size"), c.integer("vocab_size")
     activation = c.choice("hidden_act", blocks.ACTIVATIONS, "silu")
     eps = c.number("layer_norm_eps", c.number("norm_eps", 1e-5))
-    norm, parallel = blocks.Norm(eps, kind="layer"), c.get("use_parallel_residual", False)
-    has_qk_norm = c.get("qk_layernorm", False)
+    norm, parallel = blocks.Norm(eps, kind="layer"), c.flag("use_parallel_residual", False)
+    has_qk_norm = c.flag("qk_layernorm", False)
     c.ignore("use_qkv_bias")  # the tensors say
 
     partial = c.number("rope_pct", 0.25)

@@ -34,15 +34,16 @@ class Weights:
         self.untied = untied
         self._tensors = tensors
         self._prefix = ""
-        self._path = path
+        self.path = path
         self._made: dict[tuple[Any, ...], Weight] = {}
         self._used: set[str] = set()
         self._missing: list[str] = []
+        self._unread: dict[str, int] = {}  # rows of matrices of which some have been read
 
     def at(self, prefix: str) -> Weights:
         """The same tensors, names continued after `prefix` + "."."""
-        view = Weights(self._tensors, path=self._path, untied=self.untied)
-        view._made, view._used, view._missing = self._made, self._used, self._missing
+        view = Weights(self._tensors, path=self.path, untied=self.untied)
+        view._made, view._used, view._missing, view._unread = self._made, self._used, self._missing, self._unread
         view._prefix = f"{self._prefix}{prefix}."
         return view
 
@@ -134,19 +135,33 @@ class Weights:
             whole = self._prefix + name
             self._used.update(n for n in self._tensors if n == whole or n.startswith(f"{whole}."))
 
+    def ignore_layers(self, stem: str, first: int, count: int) -> None:
+        """As ignore, for the names `<stem>.<first>` and `count` - 1 more."""
+        numbered = re.compile(rf"{re.escape(self._prefix + stem)}\.(\d+)\.")
+        found = ((name, numbered.match(name)) for name in self._tensors)
+        self._used.update(name for name, at in found if at and first <= int(at[1]) < first + count)
+
     def refuse_missing(self) -> None:
         """Raises CorruptFile where a tensor was asked for that is not there."""
         if self._missing:
             more = f" and {len(self._missing) - 1} more" if len(self._missing) > 1 else ""
-            raise CorruptFile(f"a tensor is missing{more}", path=self._path, tensor=self._missing[0])
+            raise CorruptFile(f"a tensor is missing{more}", path=self.path, tensor=self._missing[0])
 
     def refuse_unused(self, ignored: Iterable[str]) -> None:
-        """Raises for tensors that nobody asked for, save those whose name matches one of the `ignored` patterns."""
+        """Raises for tensors and rows that nobody asked for, save tensors whose name matches an `ignored` pattern."""
+        name = next((name for name, rows in self._unread.items() if rows), None)
+        if name is not None:
+            raise CorruptFile(
+                "the config speaks of another number of rows than there are",
+                path=self.path,
+                tensor=name,
+                found=f"{self._unread[name]} rows that it does not speak of",
+            )
         unused = [n for n in self._tensors if n not in self._used and not any(re.search(p, n) for p in ignored)]
         if unused:
             raise UnsupportedArchitecture(
                 f"{len(unused)} tensors that this architecture does not use: {', '.join(sorted(unused)[:4])}",
-                path=self._path,
+                path=self.path,
                 hint="The checkpoint holds a variant of the architecture that is not implemented",
             )
 
@@ -157,6 +172,8 @@ class Weights:
             return _mxfp4(name, self._tensors[f"{name}_blocks"], self._tensors[f"{name}_scales"])
         if name not in self._tensors:
             self._missing.append(name)
+            if len(self._missing) > len(self._tensors):  # no variant, but a number of layers that could be any
+                self.refuse_missing()
             return None
         self._used.add(name)
         return self._tensors[name]
@@ -175,6 +192,7 @@ class Weights:
             by_row = stored.data.reshape(stored.shape[0], FORMATS[stored.format].row_bytes(n_in))
             taken = by_row[chosen.start : chosen.stop] if isinstance(chosen, range) else by_row[chosen]
             self._made[key] = Weight(stored.name, (n_out, n_in), stored.format, taken.reshape(-1), rows)
+            self._unread[stored.name] = self._unread.get(stored.name, stored.shape[0]) - n_out
         return self._made[key]
 
     def _turned(self, stored: StoredTensor) -> StoredTensor:
@@ -195,7 +213,7 @@ class Weights:
     def _quantized(self, stored: StoredTensor) -> UnsupportedQuantization:
         return UnsupportedQuantization(
             "a tensor that must hold floats is quantised",
-            path=self._path,
+            path=self.path,
             tensor=stored.name,
             expected="F32, F16 or BF16",
             found=stored.format,
@@ -204,7 +222,7 @@ class Weights:
     def _misshapen(self, stored: StoredTensor, expected: tuple[int, ...]) -> CorruptFile:
         return CorruptFile(
             "a tensor's shape contradicts the config",
-            path=self._path,
+            path=self.path,
             tensor=stored.name,
             expected=str(list(expected)),
             found=str(list(stored.shape)),

@@ -10,7 +10,7 @@ from .attention import (
     project_qkv,
     self_attention,
 )
-from .basic import ACTIVATIONS, Norm, head, linear, residual, windows
+from .basic import ACTIVATIONS, Norm, head, layer_types, linear, residual, whole, windows
 from .delta_net import delta_rule, gated_norm
 from .ffn import ffn, fused_gated_ffn, gated_ffn
 from .moe import gated_experts, mix_gated, plain_experts, route
@@ -36,6 +36,7 @@ __all__ = [
     "head",
     "index_selection",
     "latent_attention",
+    "layer_types",
     "linear",
     "mamba",
     "mamba2",
@@ -49,5 +50,6 @@ __all__ = [
     "route",
     "self_attention",
     "sharpening",
+    "whole",
     "windows",
 ]

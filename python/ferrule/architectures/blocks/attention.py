@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...errors import CorruptFile
 from ...graph import CacheLayer, Experts, Graph, Value, Weight
 from ..config import Config
 from ..weights import Rows, Weights
@@ -25,10 +26,20 @@ class Heads:
     dim: int
 
     @classmethod
+    def of(cls, c: Config, q: int, kv: int, dim: int) -> Heads:
+        """Raises CorruptFile for numbers of which no model can be made."""
+        if q % kv or not dim:
+            found = f"{q} query heads, {kv} key/value heads, {dim} values in a head"
+            raise CorruptFile(
+                "the config's heads", path=c.path, expected="as many query heads for each key/value head", found=found
+            )
+        return cls(q, kv, dim)
+
+    @classmethod
     def read(cls, c: Config) -> Heads:
         """From the keys that most configs share."""
         hidden, q = c.integer("hidden_size"), c.integer("num_attention_heads")
-        return cls(q, c.integer("num_key_value_heads", q), c.integer("head_dim", hidden // q))
+        return cls.of(c, q, c.integer("num_key_value_heads", q), c.integer("head_dim", hidden // q))
 
 
 def project_qkv(

@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import UnsupportedArchitecture
+from ...errors import CorruptFile
 from ...graph import Graph, Value, Weight
+from ..config import Config
 from ..weights import Rows, Weights
 
 ACTIVATIONS = {
@@ -27,17 +28,22 @@ ACTIVATIONS = {
 """`hidden_act` of a config -> activation of `csrc/params/activation.h`."""
 
 
-def windows(layer_types: Sequence[str], window: int, layers: int, *, path: str) -> list[int]:
-    """Window of each layer: `window` for "sliding_attention", 0 (unlimited) for "full_attention"."""
-    unknown = set(layer_types) - {"full_attention", "sliding_attention"}
-    if unknown or len(layer_types) != layers:
-        raise UnsupportedArchitecture(
-            "layer_types",
-            path=path,
-            expected=f"{layers} of full_attention, sliding_attention",
-            found=str(list(layer_types)),
-        )
+def layer_types(c: Config, usual: list[str]) -> list[str]:
+    """Whether each layer has a window, "sliding_attention", or none, "full_attention"; `usual` where nothing says."""
+    kinds = ("full_attention", "sliding_attention")
+    return c.choices("layer_types", {kind: kind for kind in kinds}, usual, count=len(usual))
+
+
+def windows(layer_types: Sequence[str], window: int) -> list[int]:
+    """Window of each layer: `window` for "sliding_attention", 0 (unlimited) for others."""
     return [window if layer_type == "sliding_attention" else 0 for layer_type in layer_types]
+
+
+def whole(n: int, parts: int, what: str, *, path: str) -> int:
+    """n / parts. Raises CorruptFile where that is no whole number."""
+    if n % parts:
+        raise CorruptFile(f"the config's {what}", path=path, expected=f"a multiple of {parts}", found=str(n))
+    return n // parts
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ class Norm:
 
         `groups` parts of a row are normalised alone, with the same weights if `shared`, else each with its own.
         """
-        width = x.width // groups
+        width = whole(x.width, groups, "values in the parts of a norm", path=w.path)
         with g.stage(stage) if stage else nullcontext():
             if name is None:
                 return self._normalise(g, x, None, None, groups)

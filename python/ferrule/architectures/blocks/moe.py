@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...errors import CorruptFile
 from ...graph import Experts, Graph, Value
 from ..weights import Weights
 from .basic import linear
@@ -12,10 +13,31 @@ Names = tuple[str, str, str]
 GATE_UP_DOWN: Names = ("gate_proj", "up_proj", "down_proj")
 
 
-def route(g: Graph, x: Value, w: Weights, experts: int, *, name: str = "gate", **choice: Any) -> Value:
-    """The experts chosen for x by the router `<name>.weight` [experts, hidden]; `choice` as in Graph.route."""
+def route(
+    g: Graph,
+    x: Value,
+    w: Weights,
+    experts: int,
+    *,
+    k: int,
+    name: str = "gate",
+    groups: int = 1,
+    top_groups: int = 1,
+    **choice: Any,
+) -> Value:
+    """The experts chosen for x by the router `<name>.weight` [experts, hidden]; other arguments as in Graph.route.
+
+    Raises CorruptFile where there are not so many experts, or groups of them.
+    """
+    if experts % groups or top_groups > groups or not 0 < k <= experts // groups * top_groups:
+        raise CorruptFile(
+            "the config's experts",
+            path=w.path,
+            expected="equal groups, some of which hold as many experts as are chosen",
+            found=f"{k} of {experts} experts, from {top_groups} of {groups} groups",
+        )
     with g.stage("router"):
-        return g.route(linear(g, x, w, name, experts), **choice)
+        return g.route(linear(g, x, w, name, experts), k=k, groups=groups, top_groups=top_groups, **choice)
 
 
 def gated_experts(

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...graph import Graph, Value, Weight
 from ..weights import Weights
-from .basic import Norm, linear
+from .basic import Norm, linear, whole
 
 
 def convolution(g: Graph, x: Value, w: Weights, name: str, *, kernel: int, activation: str = "silu") -> Value:
@@ -79,6 +79,7 @@ def mamba2(
     `norm` is applied to the gated result, in `groups` parts of a row. `multipliers` scale what the input projection
     gives: gate, values, b, c and step sizes.
     """
+    whole(heads, groups, "heads of a recurrence", path=w.path)
     inner, shared = heads * head_dim, groups * state
     mixed = inner + 2 * shared
     gate_by, x_by, b_by, c_by, dt_by = multipliers
