@@ -239,9 +239,9 @@ LOAD_REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "context": ({"context": 513}, errors.OptionError, "whole number from 1 to 512; found 513"),
     "target": ({"target": "sse9"}, errors.DeviceError, f"there is no target 'sse9'; expected {_core.targets()[0]}"),
     "cache": (
-        {"target": "generic", "kv_dtype": "bf16"},
+        {"target": _core.all_targets()[-1], "kv_dtype": "bf16"},
         errors.UnsupportedOp,
-        "target generic does not multiply bfloat16; expected f16, f32 or q8_0; found bf16",
+        f"target {_core.all_targets()[-1]} does not multiply bfloat16; expected f16, f32 or q8_0; found bf16",
     ),
     "model": ({"model": 5}, errors.OptionError, "model is no path or name"),
 }

@@ -58,7 +58,7 @@ def load(
         kv_dtype: "f16", "bf16", "f32" or "q8_0" for the cache; "auto" is f16 for quantised weights, f32 for float ones,
             and bf16 with 8 `activation_bits` where the CPU multiplies bfloat16: attention then rounds queries and its
             weights to bfloat16, too. "q8_0" takes about half of f16's memory, and rounds each key and value to 8 bits.
-        target: forces a CPU instruction set of `ferrule._core.targets()` ("avx2", "generic" ...).
+        target: forces a CPU instruction set of `ferrule._core.targets()`, such as "avx2".
         activation_bits: 16 or 8, what the CPU rounds activations to before products with quantised weights. 16 gives
             the distributions of exact arithmetic; 8 reads prompts up to twice as fast, as exactly as llama.cpp does.
             With 8, a CPU that multiplies bfloat16 (AVX512-BF16) also does so with F16 and BF16 weights, rounding both

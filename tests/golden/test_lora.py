@@ -107,7 +107,7 @@ def test_quantised_weights_stay_as_they_are(tmp_path: Path) -> None:
         np.testing.assert_allclose(model.logits(ids), Reference(graph).forward(ids), atol=5e-3, rtol=0)
 
 
-@pytest.mark.parametrize("target", [cpu_target("generic"), metal_target()], ids=lambda target: target.backend)
+@pytest.mark.parametrize("target", [cpu_target(), metal_target()], ids=lambda target: target.backend)
 def test_a_delta_takes_two_launches_or_fewer(tiny_model: TinyModel, tmp_path: Path, target: Target) -> None:
     checkpoint = open_checkpoint(tiny_model("llama3"))
     adapter = open_adapter(tiny_adapters.build("llama3-all", tmp_path))

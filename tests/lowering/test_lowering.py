@@ -107,7 +107,7 @@ def test_unfused_plans_keep_one_launch_per_op(tiny_model: Callable[..., Path]) -
 def test_float_weights_meet_bfloat16_with_8_bits_where_the_target_multiplies_it(
     tiny_model: Callable[..., Path], bits: int, multiplies_bf16: bool
 ) -> None:
-    kernels = frozenset(k for k in cpu_target("generic").kernels if not k.endswith("_rounded"))
+    kernels = frozenset(k for k in cpu_target().kernels if not k.endswith("_rounded"))
     kernels |= {f"{op}_bf16_rounded" for op in ("matvec", "matmul", "expert_linear")} if multiplies_bf16 else set()
     target = Target("some", "cpu", 8, kernels, bits)
     plan = lower(graph_of(tiny_model("qwen3_moe")), target, "many_rows")
@@ -135,7 +135,8 @@ def test_a_missing_kernel_names_op_layer_and_kernel() -> None:
 
 
 def test_unknown_targets_are_refused_with_the_nearest_name() -> None:
-    with pytest.raises(DeviceError, match="avx512_vnni"):
-        cpu_target("avx512_vni")
+    plainest = _core.all_targets()[-1]
+    with pytest.raises(DeviceError, match=f"Did you mean '{plainest}'"):
+        cpu_target(plainest[:-1])
     with pytest.raises(DeviceError, match="apple9"):
         metal_target("apple19")

@@ -40,7 +40,7 @@ def show_map(
 ) -> None:
     """Print stage by stage which kernel serves MODEL, with types, shapes, parameters and bytes moved.
 
-    Any target's map can be printed on any machine: nothing is computed.
+    Nothing is computed: the map of any Apple GPU can be printed anywhere, that of a CPU on any CPU of its kind.
     """
     chosen = lowering.cpu_target(target) if backend == "cpu" else lowering.metal_target(target)
     checkpoint = open_checkpoint(model, progress=options.show_progress(), revision=revision)
