@@ -1,5 +1,6 @@
 """What GGUF calls things, in Hugging Face's spelling."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,7 @@ def test_keys_that_say_nothing_leave_no_trace(keys: dict[str, Any]) -> None:
         {"block_count": 0},
         {"block_count": "two"},
         {"block_count": True},
+        {"block_count": 1 << 40},
         {"embedding_length": -64},
         {"attention.head_count": []},
         {"attention.head_count_kv": [2, "x"]},
@@ -212,6 +214,20 @@ def test_impossible_values_are_refused_by_key(keys: dict[str, Any]) -> None:
     with pytest.raises(CorruptFile) as error:
         config_of(keys)
     assert f"llama.{list(keys)[-1]}" in str(error.value)
+
+
+@pytest.mark.parametrize("architecture", FAMILIES)
+def test_no_key_fails_by_its_type(architecture: str) -> None:
+    """Whatever stands there, or nothing: a config comes out or the file is refused."""
+    for key in {**FAMILIES[architecture].keys, "block_count": "", "attention.head_count": ""}:
+        for value in ("x", [1, 2], [], float("nan"), 0, True, None):
+            with contextlib.suppress(CorruptFile):
+                config_of({key: value}, architecture=architecture)
+
+
+def test_a_missing_key_of_a_family_is_named() -> None:
+    with pytest.raises(CorruptFile, match=r"mamba2\.ssm\.inner_size is missing"):
+        config_of({"ssm.time_step_rank": 4}, architecture="mamba2")
 
 
 def test_gemma3_spelling() -> None:

@@ -205,6 +205,7 @@ def test_scores_without_information_are_refused(scores: list[float] | None) -> N
         ({"tokens": [1, 2, 3, 4, 5, 6, 7]}, "do not fit together"),
         ({"token_type": ["normal"] * 7}, "do not fit together"),
         ({"bos_token_id": "first"}, "do not fit together"),
+        ({"eos_token_id": [1]}, "do not fit together"),
     ],
 )
 def test_contradictions_are_corrupt(changes: dict[str, Any], message: str) -> None:

@@ -137,6 +137,35 @@ def test_damaged_files_are_corrupt(qwen: Path, name: str, content: str) -> None:
         load(qwen)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"eos_token": 5},
+        {"added_tokens_decoder": {"x": {}}},
+        {"chat_template": 5},
+        {"chat_template": [{"name": "default", "template": 5}]},
+    ],
+)
+def test_entries_of_another_type_are_refused(qwen: Path, changes: dict[str, Any]) -> None:
+    rewrite(qwen / "tokenizer_config.json", **changes)
+    with pytest.raises(CorruptFile, match="do not fit together"):
+        load(qwen)
+
+
+def test_a_panic_of_the_library_is_a_damaged_file(qwen: Path) -> None:
+    content = json.loads((qwen / "tokenizer.json").read_text(encoding="utf-8"))
+    content["model"]["continuing_subword_prefix"] = "long"
+    (qwen / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(CorruptFile, match="do not fit together"):
+        load(qwen)
+
+
+def test_impossible_ids_are_no_tokens(qwen: Path) -> None:
+    tokenizer = load(qwen, config={"eos_token_id": -1})
+    assert tokenizer.id_to_token(-1) is None
+    assert tokenizer.decode([-1, 1 << 40]) == ""
+
+
 def test_other_decoders_are_refused(qwen: Path) -> None:
     backend = Backend.from_file(str(qwen / "tokenizer.json"))
     backend.decoder = decoders.WordPiece()

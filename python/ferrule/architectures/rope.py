@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptFile, UnsupportedArchitecture
-from ..graph import Graph, Value
-from .config import Config
+from ..graph import Graph, Value, Weight
+from .config import LARGEST, Config
 
 Frequencies = NDArray[np.float64]
 
@@ -70,10 +70,17 @@ def table(g: Graph, rope: Config, *, head_dim: int, divisors: Frequencies | None
     if kind in _TABLES:
         return _TABLES[kind](g, base, rope, name)
     values, scale = _RULES[kind](base, rope, head_dim)
-    frequencies = g.constant(name, values if divisors is None else values / divisors)
+    frequencies = _constant(g, rope, name, values if divisors is None else values / divisors)
     if rope.get("mrope_section") is None:
         return g.rope_table(frequencies, scale)
     return g.sectioned_rope_table(frequencies, g.constant(f"{name}, axes", _axes(rope, len(values))), scale)
+
+
+def _constant(g: Graph, rope: Config, name: str, frequencies: Frequencies) -> Weight:
+    """The frequencies as a weight. Raises CorruptFile where factors have made them infinite or no numbers."""
+    if not np.all(np.abs(frequencies) <= np.finfo(np.float32).max):
+        raise CorruptFile(f"the config's or the file's factors of {name}", path=rope.path, expected="positive numbers")
+    return g.constant(name, frequencies)
 
 
 def yarn_mscale(factor: float, weight: float) -> float:
@@ -127,7 +134,7 @@ def _yarn(base: Frequencies, rope: Config, head_dim: int) -> tuple[Frequencies, 
 
 def _original_and_factor(rope: Config) -> tuple[float, float]:
     """The length before stretching, which may be all that a config says, and how many times it is stretched."""
-    original = rope.number(rope.present(_ORIGINAL, _LENGTH), above=1.0)
+    original = rope.number(rope.present(_ORIGINAL, _LENGTH), above=1.0, below=LARGEST)
     if rope.get("factor") is None:
         return original, rope.number(_LENGTH, above=0.0) / original
     return original, rope.number("factor", above=0.0)
@@ -139,8 +146,8 @@ def _long_table(g: Graph, base: Frequencies, rope: Config, name: str) -> Value:
     of_factor = math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 else 1.0
     scale = rope.number("attention_factor", of_factor)
     return g.long_rope_table(
-        g.constant(f"{name}, short", base / rope.numbers("short_factor", count=len(base))),
-        g.constant(f"{name}, long", base / rope.numbers("long_factor", count=len(base))),
+        _constant(g, rope, f"{name}, short", base / rope.numbers("short_factor", count=len(base))),
+        _constant(g, rope, f"{name}, long", base / rope.numbers("long_factor", count=len(base))),
         threshold=int(original),
         short_scale=rope.number("short_mscale", scale),
         long_scale=rope.number("long_mscale", scale),
@@ -151,9 +158,11 @@ def _dynamic_table(g: Graph, base: Frequencies, rope: Config, name: str) -> Valu
     """A base that grows with the sequence's length or, where there is an `alpha`, is stretched by it once for all."""
     if rope.get("alpha") is not None:
         n = len(base)
-        return g.rope_table(g.constant(name, base * rope.number("alpha", above=0.0) ** (-np.arange(n) / (n - 1))))
+        return g.rope_table(
+            _constant(g, rope, name, base * rope.number("alpha", above=0.0) ** (-np.arange(n) / (n - 1)))
+        )
     factor, threshold = rope.number("factor", above=0.0), rope.integer(_LENGTH)
-    return g.dynamic_rope_table(g.constant(name, base), factor=factor, threshold=threshold)
+    return g.dynamic_rope_table(_constant(g, rope, name, base), factor=factor, threshold=threshold)
 
 
 def _axes(rope: Config, pairs: int) -> Frequencies:

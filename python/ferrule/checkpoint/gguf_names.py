@@ -87,6 +87,7 @@ _NEUTRAL: dict[str, Any] = {
 }
 
 
+_MAX_LAYERS = 1 << 12  # far above any model: what a damaged number may cost at most
 # Config keys whose numbers GGUF gives to names.
 _NAMED = {
     "scoring_func": {1: "softmax", 2: "sigmoid"},
@@ -156,9 +157,10 @@ def hf_config(
 ) -> dict[str, Any]:
     """The config that a GGUF file's metadata and tensors (under Hugging Face's names) amount to.
 
-    Raises CorruptFile for a key that is missing or has an impossible value.
+    Raises CorruptFile for keys that are missing, have impossible values or contradict each other or the tensors.
     """
     rules = family(architecture)
+    named = {**_COUNTS, **_NUMBERS, **rules.keys}
     keys = _Keys(architecture, metadata, path, beside=rules.keys)
     config: dict[str, Any] = {"model_type": rules.model_type}
     for key in rules.required:
@@ -166,7 +168,7 @@ def hf_config(
     for key, implied in rules.without.items():
         if key not in keys:
             config.update(implied)
-    for key, hf_key in {**_COUNTS, **_NUMBERS, **rules.keys}.items():
+    for key, hf_key in named.items():
         if key not in keys:
             continue
         if key in _COUNTS:
@@ -175,6 +177,9 @@ def hf_config(
             value = keys.number(key) if key in _NUMBERS else keys.value(key)
         if hf_key:
             config[hf_key] = _NAMED.get(hf_key, {}).get(value, value) if isinstance(value, int) else value
+    layers = config.get(named["block_count"], 0)
+    if not isinstance(layers, int) or layers > _MAX_LAYERS:
+        raise keys.wrong("block_count", f"a number up to {_MAX_LAYERS}", layers)
     config.update(_rope_scaling(keys))
     config.update(_window_pattern(keys, config.get("num_hidden_layers")))
     _complete_heads(config, keys)
@@ -185,7 +190,13 @@ def hf_config(
     for key, implied in rules.config.items():
         config.setdefault(key, implied)
     if rules.adjust is not None:
-        rules.adjust(config, tensors)
+        try:
+            rules.adjust(config, tensors)
+        except KeyError as error:
+            lacking = next((key for key, hf_key in named.items() if hf_key == error.args[0]), error.args[0])
+            raise CorruptFile(f"metadata key {architecture}.{lacking} is missing", path=path) from error
+        except (TypeError, ValueError, IndexError, ArithmeticError) as error:
+            raise CorruptFile(f"metadata keys that do not fit together: {error}", path=path) from error
     return {**config, **keys.rest()}
 
 
@@ -230,8 +241,10 @@ class _Keys:
         return values[0] if len(set(values)) == 1 else values
 
     def value(self, key: str) -> Any:
-        """Whatever the key holds; a list of equal values counts as one."""
+        """The finite number or flag that the key holds, or a list of them; a list of equal values counts as one."""
         value = self.take(key)
+        if any(isinstance(v, str) or v != v for v in (value if isinstance(value, list) else [value])):
+            raise self.wrong(key, "numbers", value)
         return value[0] if isinstance(value, list) and len({str(v) for v in value}) == 1 else value
 
     def number(self, key: str) -> float:

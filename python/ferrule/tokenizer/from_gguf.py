@@ -13,7 +13,7 @@ from tokenizers import AddedToken, normalizers, pre_tokenizers
 from tokenizers.models import BPE
 
 from ..checkpoint.base import Checkpoint
-from ..errors import CorruptFile, FerruleError, TokenizerError
+from ..errors import CorruptFile, TokenizerError
 from .detokenizer import SPACE_SYMBOL, PieceRules
 from .pre_tokenizers import pre_tokenizer
 from .sentencepiece_merges import merges_from_scores
@@ -43,15 +43,6 @@ def tokenizer_from_gguf(checkpoint: Checkpoint) -> Tokenizer:
             expected="tokenizer.ggml.model gpt2 (byte-level BPE), llama (SentencePiece BPE) or gemma4",
             hint="Load the model's Hugging Face directory instead",
         )
-    try:
-        return _build(model, metadata, path)
-    except (FerruleError, MemoryError):
-        raise
-    except Exception as error:  # `tokenizers` raises plain Exception
-        raise CorruptFile(f"the parts of the tokenizer do not fit together: {error}", path=path) from error
-
-
-def _build(model: str, metadata: Mapping[str, Any], path: Path) -> Tokenizer:
     tokens = [token or f"[EMPTY_{i}]" for i, token in enumerate(metadata.get("tokenizer.ggml.tokens", ()))]
     types = np.asarray(metadata.get("tokenizer.ggml.token_type", [_NORMAL] * len(tokens)), np.int32)
     _check_vocabulary(tokens, types, path)

@@ -56,6 +56,8 @@ class Tokenizer:
         chat_templates: Mapping[str, str],
         special_tokens: Mapping[str, Any],
     ) -> None:
+        if not all(isinstance(template, str) for template in chat_templates.values()):
+            raise TypeError("a chat template is no text")
         self._backend = backend
         self._added = backend.get_added_tokens_decoder()
         self._bytes: dict[int, bytes] = {}
@@ -98,7 +100,7 @@ class Tokenizer:
 
     def id_to_token(self, token_id: int) -> str | None:
         """The piece as the vocabulary spells it, None for an id without a token."""
-        return self._backend.id_to_token(token_id)
+        return self._backend.id_to_token(token_id) if 0 <= token_id < 1 << 32 else None
 
     def token_to_id(self, token: str) -> int | None:
         """The id of a piece spelled as in the vocabulary."""
@@ -113,7 +115,7 @@ class Tokenizer:
         """The bytes that the token adds to the text, maybe part of a character; b"" for an id without a token."""
         data = self._bytes.get(token_id)
         if data is None:
-            piece = self._backend.id_to_token(token_id)
+            piece = self.id_to_token(token_id)
             data = b"" if piece is None else self.piece_rules.to_bytes(piece, added=token_id in self._added)
             self._bytes[token_id] = data
         return data
