@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from importlib.machinery import PathFinder
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
@@ -67,6 +68,7 @@ class MetalProcess:
 
 def _begin(package: str, framework: str) -> None:
     global _framework
+    sys.meta_path.insert(0, PathFinder)  # before that of an editable install, which knows one ferrule alone
     sys.path.insert(0, package)
     _framework = ctypes.CDLL(framework)
 
