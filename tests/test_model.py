@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,20 @@ def test_chat(model: ferrule.Model) -> None:
     prompt = model.tokenizer.apply_chat_template(MESSAGES)
     assert model.generate(prompt, max_new_tokens=40).tokens == completion.tokens
     assert "".join(chunk.text for chunk in model.stream_chat(MESSAGES, max_new_tokens=40)) == completion.text
+
+
+def test_messages_may_come_but_once(tiny: ferrule.Model) -> None:
+    expected = tiny.chat(MESSAGES, max_new_tokens=5, ignore_eos=True)
+    assert tiny.chat(iter(MESSAGES), max_new_tokens=5, ignore_eos=True).tokens == expected.tokens  # type: ignore[arg-type]
+
+
+def test_a_stream_that_several_threads_read_is_the_same(tiny: ferrule.Model) -> None:
+    expected = tiny.generate([1, 2, 3], max_new_tokens=200, ignore_eos=True).tokens
+    stream = tiny.stream([1, 2, 3], max_new_tokens=200, ignore_eos=True)
+    with ThreadPoolExecutor(4) as pool:
+        pieces = pool.map(lambda _: [chunk.tokens for chunk in stream], range(4))
+    found = [token for piece in pieces for tokens in piece for token in tokens]
+    assert sorted(found) == sorted(expected)
 
 
 def test_a_given_chat_template_replaces_the_models(tiny_model: Callable[..., Path]) -> None:
@@ -210,6 +225,7 @@ REFUSED = {
     "stop": (lambda m: m.generate([1], stop=5), errors.OptionError, "stop is out of range"),
     "empty stop": (lambda m: m.stream([1], stop=[""]), errors.OptionError, "none empty"),
     "messages": (lambda m: m.chat("hello"), errors.OptionError, "messages of the wrong form"),
+    "no messages": (lambda m: m.chat(None), errors.OptionError, "messages of the wrong form"),
     "no role": (lambda m: m.chat([{"content": "hello"}]), errors.OptionError, "messages of the wrong form"),
 }
 
@@ -233,7 +249,12 @@ LOAD_REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "chat_template": ({"chat_template": 5}, errors.OptionError, "chat_template is no text; expected str; found int"),
     "revision": ({"revision": b"main"}, errors.OptionError, "revision is no text; expected str; found bytes"),
     "type of target": ({"target": 2}, errors.OptionError, "target is no text; expected str; found int"),
-    "ignored keys": ({"ignore_config_keys": "key"}, errors.OptionError, "ignore_config_keys is one text"),
+    "ignored keys": ({"ignore_config_keys": "key"}, errors.OptionError, "ignore_config_keys of the wrong form"),
+    "type of ignored keys": (
+        {"ignore_config_keys": [["a"]]},
+        errors.OptionError,
+        "ignore_config_keys of the wrong form",
+    ),
     "threads": ({"threads": 0}, errors.OptionError, "threads is out of range"),
     "type of threads": ({"threads": "2"}, errors.OptionError, "threads is out of range"),
     "context": ({"context": 513}, errors.OptionError, "whole number from 1 to 512; found 513"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -87,13 +87,12 @@ def load(
     _check_choice("device", device, ("auto", "cpu", "metal"))
     _check_choice("kv_dtype", kv_dtype, ("auto", *KV_DTYPES))
     _check_choice("activation_bits", activation_bits, (16, 8))
-    if isinstance(ignore_config_keys, str):
-        raise OptionError("ignore_config_keys is one text", expected="a list of keys", found=repr(ignore_config_keys))
+    keys = _listed("ignore_config_keys", ignore_config_keys, lambda key: isinstance(key, str), "a list of keys")
     if threads is not None:
         check_integer("threads", threads, 1, 1024)
     checkpoint = open_checkpoint(model, progress=progress, revision=revision)
     lora = None if adapter is None else open_adapter(adapter)
-    architecture = record_adapted(checkpoint, lora, ignore_config_keys=ignore_config_keys)
+    architecture = record_adapted(checkpoint, lora, ignore_config_keys=keys)
     graph = architecture.graph
     runs_on, reason = devices.choose(graph, device, target=target, activation_bits=activation_bits, kv_dtype=kv_dtype)
     dtype, weight_bytes = kv_cache.cache_dtype(graph, runs_on, kv_dtype), _mapped_bytes(checkpoint)
@@ -214,8 +213,8 @@ class Model:
     def stream_chat(self, messages: Sequence[Message], **options: Any) -> Stream:
         """Like `chat`, but yields chunks as they come."""
         runner = self.runner
-        if isinstance(messages, str | Mapping) or not all(isinstance(m, Mapping) and "role" in m for m in messages):
-            raise OptionError("messages of the wrong form", expected='a list of {"role": ..., "content": ...}')
+        form = 'a list of {"role": ..., "content": ...}'
+        messages = _listed("messages", messages, lambda m: isinstance(m, Mapping) and "role" in m, form)
         ids = self.tokenizer.encode_chat(messages, chat_template=self._chat_template)
         chosen = GenerationOptions.create(self.checkpoint.generation_config, **options)
         return Stream(runner, self.tokenizer, ids, chosen, context=self.context)
@@ -326,6 +325,14 @@ def _check_choice(name: str, value: object, choices: Sequence[object]) -> None:
     # 8.0 is equal to 8 but no number of bits, and an array has no one answer.
     if not isinstance(value, str | int | np.integer) or value not in choices:
         raise OptionError(f"{name} is unknown", expected=" or ".join(map(repr, choices)), found=repr(value))
+
+
+def _listed(name: str, values: object, fits: Callable[[Any], bool], expected: str) -> list[Any]:
+    """The values, which may come but once, as a list."""
+    listed = list(values) if isinstance(values, Iterable) and not isinstance(values, str | Mapping) else None
+    if listed is None or not all(map(fits, listed)):
+        raise OptionError(f"{name} of the wrong form", expected=expected, found=repr(values)[:60])
+    return listed
 
 
 def _mapped_bytes(checkpoint: Checkpoint) -> int:

@@ -1,5 +1,6 @@
 """What a name given by a user resolves to, and what is said where it resolves to nothing."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -117,3 +118,10 @@ def test_name_of_nothing_is_not_found(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModelNotFound, match="A hub model is named org/name"):
         open_checkpoint(name)
+
+
+def test_a_name_too_long_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "x" * 1000}}))
+    with pytest.raises(ModelNotFound, match="cannot be read: File name too long"):
+        open_checkpoint(tmp_path)

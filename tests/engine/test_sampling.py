@@ -165,7 +165,8 @@ def test_nan_and_infinity_are_errors(value: float, temperature: float) -> None:
         ("top_p", 1.1, "a number from 0 to 1"),
         ("top_p", -0.1, "a number from 0 to 1"),
         ("min_p", 2, "a number from 0 to 1"),
-        ("repetition_penalty", 0, "a number above 0"),
+        ("repetition_penalty", 0, "a number from 1e-9 to 1e9"),
+        ("repetition_penalty", 1e300, "a number from 1e-9 to 1e9"),
         ("seed", -1, "a whole number from 0 to 18446744073709551615"),
         ("seed", 2**64, "a whole number from 0 to"),
         ("stop", "", "a text or texts, none empty"),
@@ -179,6 +180,11 @@ def test_range_errors_name_option_range_and_value(name: str, value: Any, expecte
         GenerationOptions(**{name: value})
     assert str(caught.value).startswith(f"{name} is out of range; expected {expected}")
     assert str(caught.value).endswith(f"; found {value!r}")
+
+
+def test_do_sample_is_a_switch() -> None:
+    with pytest.raises(OptionError, match="do_sample is out of range; expected True or False; found 'no'"):
+        GenerationOptions.create(do_sample="no")
 
 
 def test_stop_is_always_a_tuple() -> None:

@@ -29,7 +29,7 @@ def open_checkpoint(
         return open_gguf(default_model(progress=progress))
     path = Path(path_or_repo).expanduser()
     if _exists(path):
-        return _open_directory(path) if path.is_dir() else _open_file(path)
+        return _open(path)
     similar = _similar_names(path)
     reference = hub.parse_reference(str(path_or_repo))
     if reference is None:
@@ -40,7 +40,14 @@ def open_checkpoint(
         if similar is None:
             raise
         raise ModelNotFound(f"no local file or directory, and {error}", path=path, hint=similar) from error
-    return _open_directory(found) if found.is_dir() else _open_file(found)
+    return _open(found)
+
+
+def _open(path: Path) -> Checkpoint:
+    try:
+        return _open_directory(path) if path.is_dir() else _open_file(path)
+    except OSError as error:  # of files beside the weights, or directories
+        raise ModelNotFound(f"{error.filename} cannot be read: {error.strerror}", path=path) from error
 
 
 def _exists(path: Path) -> bool:

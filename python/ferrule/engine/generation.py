@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import weakref
 from collections.abc import Iterator
@@ -72,7 +73,7 @@ class Completion:
 
 
 class Stream(Iterator[StreamChunk]):
-    """Iterates over the chunks of one generation.
+    """Iterates over the chunks of one generation, each of which one thread gets.
 
     Its part of the cache is given back at the end, by `close`, after an error, and when the stream is dropped.
 
@@ -95,11 +96,16 @@ class Stream(Iterator[StreamChunk]):
         self._decoder = Decoder(runner, sampler, limit=self._limit)
         self._release = weakref.finalize(self, runner.cache.release, self._decoder.sequence)
         self._release.atexit = False
+        self._lock = threading.Lock()
         self.seed = sampler.seed
         self.finish_reason: FinishReason | None = None
         self.timings = Timings(prompt_tokens=len(prompt))
 
     def __next__(self) -> StreamChunk:
+        with self._lock:
+            return self._advance()
+
+    def _advance(self) -> StreamChunk:
         if self.finish_reason or not self._release.alive:
             raise StopIteration
         text, tokens = "", list[int]()

@@ -65,15 +65,16 @@ class GenerationOptions:
         check_integer("top_k", self.top_k, 0, 2**31 - 1)
         _check_number("top_p", self.top_p, "a number from 0 to 1", lambda x: 0 <= x <= 1)
         _check_number("min_p", self.min_p, "a number from 0 to 1", lambda x: 0 <= x <= 1)
-        _check_number("repetition_penalty", self.repetition_penalty, "a number above 0", lambda x: x > 0)
+        _check_number(
+            "repetition_penalty", self.repetition_penalty, "a number from 1e-9 to 1e9", lambda x: 1e-9 <= x <= 1e9
+        )
         if self.seed is not None:
             check_integer("seed", self.seed, 0, 2**64 - 1)
         stop = (self.stop,) if isinstance(self.stop, str) else self.stop
         if not isinstance(stop, Collection) or not all(isinstance(text, str) and text for text in stop):
             raise _out_of_range("stop", self.stop, "a text or texts, none empty")
         object.__setattr__(self, "stop", tuple(stop))
-        if not isinstance(self.ignore_eos, bool):
-            raise _out_of_range("ignore_eos", self.ignore_eos, "True or False")
+        _check_switch("ignore_eos", self.ignore_eos)
 
     @classmethod
     def create(cls, generation_config: Mapping[str, Any] | None = None, **given: Any) -> GenerationOptions:
@@ -94,6 +95,8 @@ class GenerationOptions:
             raise TypeError(f"unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         options = {_ALIASES.get(name, name): value for name, value in given.items() if value is not None}
         do_sample = options.pop("do_sample", None)
+        if do_sample is not None:
+            _check_switch("do_sample", do_sample)
         temperature = options.get("temperature")
         if do_sample is not None and temperature is not None and bool(temperature) != do_sample:
             raise OptionError(f"do_sample={do_sample} contradicts temperature={temperature}", hint="Give one of them")
@@ -112,6 +115,11 @@ def check_integer(name: str, value: object, low: int, high: int) -> None:
     """Raises OptionError for anything but a whole number in the range."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
         raise _out_of_range(name, value, f"a whole number from {low} to {high}")
+
+
+def _check_switch(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise _out_of_range(name, value, "True or False")
 
 
 def _check_number(name: str, value: object, expected: str, holds: Callable[[float], bool]) -> None:
