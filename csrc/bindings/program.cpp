@@ -250,8 +250,9 @@ void init_program(nb::module_& m) {
     nb::register_exception_translator(translate_device_failure, nullptr);
 
     nb::class_<LazyMemory>(m, "Cache",
-                           "Zeroed memory for keys and values, taken from the system when it is first touched.")
-        .def(nb::init<uint64_t>(), "bytes"_a)
+                           "Zeroed memory for keys and values, taken from the system when it is first touched.\n\n"
+                           "The first `dense` bytes are filled from their begin on.")
+        .def(nb::init<uint64_t, uint64_t>(), "bytes"_a, "dense"_a = 0)
         .def_prop_ro("bytes", &LazyMemory::bytes)
         .def_prop_ro(
             "array",

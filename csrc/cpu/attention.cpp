@@ -2,6 +2,9 @@
 //
 // A work item is a tile (attention_tile.h), so that each block of K and V is read, and converted to f32, once for all
 // its queries. With `latent`, a block's keys are put together from its latents, transposed, and its rotated keys.
+#include <algorithm>
+#include <optional>
+
 #include "attention_tile.h"
 #include "latents.h"
 
@@ -88,62 +91,82 @@ size_t scratch_bytes(const KernelArgs& args) {
 template <class T>
 using FactorOf = std::conditional_t<std::is_same_v<T, Pair>, Pair, float>;
 
+// Tiles [begin, end) of the same rows, each of another KV head or of other heads, go through the cache together, block
+// by block: what they read of a block lies side by side in memory. They share a tile's scratch.
 template <class T>
-void run_tile(const KernelArgs& args, const Place& place, float* memory) {
+void run_tiles(const KernelArgs& args, const TileShape& shape, uint32_t begin, uint32_t end, float* memory) {
     const Attention& params = args.as<Attention>();
     const TileScratch scratch(key_dim(params), params.v_head_dim, memory);
     float* copy = scratch.end;
     float* latent_keys = copy + block_floats(params);
-    TileAttention<FactorOf<T>> tile(
-        params, key_dim(params), place.tile, scratch, args.operand<const float>(attention::slopes),
-        args.operand<const float>(attention::sinks), args.operand<const float>(attention::selected));
+
+    struct {
+        std::optional<TileAttention<FactorOf<T>>> tile;
+        uint32_t kv_head;
+    } tiles[kTileQueries];
+    const uint32_t n_tiles = end - begin;
+    for (uint32_t i = 0; i < n_tiles; ++i) {
+        const Place place = find_tile(params, args.operand<const Span>(attention::spans), shape, begin + i);
+        tiles[i].tile.emplace(params, key_dim(params), place.tile,
+                              scratch.after(i * shape.rows * shape.heads, key_dim(params), params.v_head_dim),
+                              args.operand<const float>(attention::slopes), args.operand<const float>(attention::sinks),
+                              args.operand<const float>(attention::selected));
+        tiles[i].kv_head = place.kv_head;
+        tiles[i].tile->start(args.operand<const float>(attention::q), args.operand<const float>(attention::q_rotated),
+                             params.latent != 0 ? params.head_dim : 0);
+    }
+
     const CacheLayer<T> cache{args.operand<T>(attention::cache), params.kv_heads, params.head_dim, params.v_head_dim};
-    const int32_t* blocks = args.operand<const int32_t>(attention::block_table) + place.tile.span.block_table_begin;
     // Several groups would each convert the block again; of q8_0, even one would convert its scales too often. Widths
     // that are no multiple of a vector are read beyond their end, which only a copy may be, and pairs' padding.
     constexpr bool kQuantized = sizeof(T) == 1, kPairs = std::is_same_v<T, Pair>;
-    const bool copy_keys = kQuantized || (sizeof(T) == 2 && tile.queries() > kGroup);
+    const bool copy_keys = kQuantized || (sizeof(T) == 2 && tiles[0].tile->queries() > kGroup);
     const bool copy_values = copy_keys || (!kPairs && params.v_head_dim % kLanes != 0);
-
-    tile.start(args.operand<const float>(attention::q), args.operand<const float>(attention::q_rotated),
-               params.latent != 0 ? params.head_dim : 0);
-    const Range seen = tile.seen();
-    for (uint32_t block = seen.begin / kCacheBlock; block * kCacheBlock < seen.end; ++block) {
-        const uint32_t index = static_cast<uint32_t>(blocks[block]);
+    const auto add_block = [&](auto& tile, uint32_t kv_head, uint32_t block, uint32_t index) {
         const auto add = [&](const auto* keys) {
             if constexpr (!kQuantized) {
-                if (!copy_values) return tile.add(block, keys, [&] { return cache.values(index, place.kv_head); });
+                if (!copy_values) return tile.add(block, keys, [&] { return cache.values(index, kv_head); });
             }
             if constexpr (!kPairs) {
                 tile.add(block, keys, [&] {
-                    cache.widen_values(index, place.kv_head, copy);
+                    cache.widen_values(index, kv_head, copy);
                     return static_cast<const float*>(copy);
                 });
             }
         };
         if constexpr (kPairs) {
-            add(cache.keys(index, place.kv_head));
+            add(cache.keys(index, kv_head));
         } else if (params.latent != 0) {
             transpose_latents(cache, index, latent_keys);
             cache.widen_keys(index, 0, latent_keys + size_t{params.v_head_dim} * kCacheBlock);
             add(latent_keys);
         } else if (copy_keys) {
-            cache.widen_keys(index, place.kv_head, copy);
+            cache.widen_keys(index, kv_head, copy);
             add(copy);
         } else if constexpr (!kQuantized) {
-            add(cache.keys(index, place.kv_head));
+            add(cache.keys(index, kv_head));
         }
+    };
+
+    const Tile& first = tiles[0].tile->tile();
+    const int32_t* blocks = args.operand<const int32_t>(attention::block_table) + first.span.block_table_begin;
+    const Range seen = tiles[0].tile->seen();
+    for (uint32_t block = seen.begin / kCacheBlock; block * kCacheBlock < seen.end; ++block) {
+        for (uint32_t i = 0; i < n_tiles; ++i)
+            add_block(*tiles[i].tile, tiles[i].kv_head, block, static_cast<uint32_t>(blocks[block]));
     }
-    tile.finish(args.operand<float>(attention::out));
+    for (uint32_t i = 0; i < n_tiles; ++i) tiles[i].tile->finish(args.operand<float>(attention::out));
 }
 
 template <class T>
 void run(const KernelArgs& args, uint32_t begin, uint32_t end, std::byte* memory) {
     const Attention& params = args.as<Attention>();
     const TileShape shape = tile_shape(params, args.rows);
-    for (uint32_t item = begin; item < end; ++item) {
-        const Place place = find_tile(params, args.operand<const Span>(attention::spans), shape, item);
-        run_tile<T>(args, place, reinterpret_cast<float*>(memory));
+    const uint32_t same_rows = params.kv_heads * shape.parts, together = kTileQueries / (shape.rows * shape.heads);
+    for (uint32_t item = begin; item < end;) {
+        const uint32_t next = std::min({end, item + same_rows - item % same_rows, item + together});
+        run_tiles<T>(args, shape, item, next, reinterpret_cast<float*>(memory));
+        item = next;
     }
 }
 

@@ -134,9 +134,12 @@ uint32_t add_value_columns(const Factor* weights, const float* rescale, const B*
 template <uint32_t n_queries, class Factor, class B>
 void add_values(const Factor* weights, const float* rescale, const B* values, uint32_t v_stride, Range k, float* out,
                 uint32_t out_stride) {
-    const uint32_t rest =
-        add_value_columns<n_queries, columns(n_queries, 8)>(weights, rescale, values, v_stride, k, out, out_stride, 0);
-    add_value_columns<n_queries, 1>(weights, rescale, values, v_stride, k, out, out_stride, rest);
+    const auto add_from = [&]<uint32_t n_vectors>(uint32_t first) {
+        return add_value_columns<n_queries, n_vectors>(weights, rescale, values, v_stride, k, out, out_stride, first);
+    };
+    uint32_t first = add_from.template operator()<columns(n_queries, 8)>(0);
+    first = add_from.template operator()<columns(n_queries, 4)>(first);
+    add_from.template operator()<1>(first);
 }
 
 // f<n>() for the n in 1..kGroup that is n_queries.

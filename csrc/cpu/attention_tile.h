@@ -51,6 +51,18 @@ struct TileScratch {
         maximum = rescale + kTileQueries * kLanes;
         end = maximum + kTileQueries;
     }
+
+    // What is left of it for other tiles beside one of so many queries.
+    TileScratch after(uint32_t queries, uint32_t key_dim, uint32_t v_head_dim) const {
+        TileScratch rest = *this;
+        rest.q += queries * key_dim;
+        rest.weights += queries * kCacheBlock;
+        rest.out += queries * padded(v_head_dim);
+        rest.sums += queries * kLanes;
+        rest.rescale += queries * kLanes;
+        rest.maximum += queries;
+        return rest;
+    }
 };
 
 // `start`, then `add` for every block that any of the tile's rows sees, then `finish`; in between the object may be
@@ -75,6 +87,7 @@ class TileAttention {
         for (uint32_t i = 0; i < n_queries_; ++i) position_[i] = first_position() + i / n_heads_;
     }
 
+    const Tile& tile() const { return tile_; }
     uint32_t queries() const { return n_queries_; }
 
     // The positions that any row of the tile sees.

@@ -15,7 +15,9 @@ class LazyMemory {
   public:
     LazyMemory() = default;
 
-    explicit LazyMemory(uint64_t bytes) : bytes_(bytes) {
+    // The first `dense` bytes are going to be filled from their begin on: huge pages serve them, where the system has
+    // any.
+    explicit LazyMemory(uint64_t bytes, uint64_t dense = 0) : bytes_(bytes) {
         if (bytes == 0) return;
         void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (data == MAP_FAILED) {
@@ -23,6 +25,9 @@ class LazyMemory {
                                     "cannot reserve " + std::to_string(bytes) + " bytes");
         }
         data_ = static_cast<std::byte*>(data);
+#if defined(__linux__)
+        if (dense > 0) madvise(data, dense, MADV_HUGEPAGE);
+#endif
     }
 
     LazyMemory(LazyMemory&& other) noexcept

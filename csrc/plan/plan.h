@@ -17,7 +17,7 @@ struct Operand {
     uint32_t index = 0;   // of the weight, table, input or output
     uint64_t offset = 0;  // bytes, from the start of the weight, arena, cache, input or output
     uint64_t bytes = 0;  // extent at the plan's largest dims; 0 where only the caller knows (input, output); of a table
-                         // what one row reads through it
+                         // what one row reads through it; of a cache layer its blocks, between which others' lie
 };
 
 inline constexpr size_t kMaxOperands = 13;

@@ -125,9 +125,11 @@ def metal_backend() -> str:
 class Cache:
     """
     Zeroed memory for keys and values, taken from the system when it is first touched.
+
+    The first `dense` bytes are filled from their begin on.
     """
 
-    def __init__(self, bytes: int) -> None: ...
+    def __init__(self, bytes: int, dense: int = 0) -> None: ...
 
     @property
     def bytes(self) -> int: ...

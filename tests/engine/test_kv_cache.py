@@ -45,15 +45,37 @@ def test_every_sequence_has_a_state_slot_of_its_own_until_it_ends() -> None:
     assert waiting.state_slot == freed
 
 
-def test_layers_do_not_overlap() -> None:
-    pool = cache(blocks=3, recurrent=True)
+def test_every_block_and_state_has_memory_of_its_own() -> None:
+    graph = Graph()
+    for head_dim in (8, 8, 4, 8, 4, 8):
+        graph.cache(1, head_dim, head_dim, 0)
+    graph.state(3, 5)
+    graph.state(7)
+    pool, sequence = KVCache(graph.caches, dtype="f16", positions=3 * BLOCK, states=graph.states), Sequence()
+    pool.grow(sequence, 3 * BLOCK)
+    blocks = []
+    for layer in graph.caches:
+        bytes_of_block = BLOCK * position_bytes([layer], "f16")
+        offset, all_bytes = pool.places[layer]
+        assert all_bytes == 3 * bytes_of_block
+        blocks += [(offset + block * bytes_of_block, bytes_of_block) for block in sequence.blocks]
+    states = [pool.places[state] for state in graph.states]
+    assert pool.bytes_per_sequence == 4 * (15 + 7)
     end = 0
-    for offset, size in pool.places.values():
-        assert offset >= end
+    for offset, size in sorted(blocks) + states:
         assert offset % 64 == 0
+        assert offset >= end
         end = offset + size
     assert end <= pool.memory.bytes
-    assert pool.bytes_per_sequence == 4 * (15 + 7)
+    assert sum(size for _, size in blocks) == sorted(blocks)[-1][0] + sorted(blocks)[-1][1]  # without gaps
+
+
+def test_the_first_blocks_of_layers_lie_together() -> None:
+    graph = Graph()
+    for _ in range(5):
+        graph.cache(2, 16, 16, 0)
+    pool = KVCache(graph.caches, dtype="f16", positions=100 * BLOCK)
+    assert [pool.places[layer][0] for layer in graph.caches] == [i * BLOCK * 2 * 32 * 2 for i in range(5)]
 
 
 def test_bytes_of_a_position() -> None:

@@ -34,29 +34,46 @@ class Sequence:
 class KVCache:
     """One pool of blocks for all layers: block b of every layer belongs to the same sequence. So do slots of states.
 
-    Memory is reserved for `positions` and touched only as sequences fill it. Raises MemoryBudgetError where the system
-    cannot reserve it.
+    Memory is reserved for `positions` and touched only as sequences fill it, from its begin on: a block lies beside
+    those of the same number of other layers. Raises MemoryBudgetError where the system cannot reserve it.
     """
 
     def __init__(self, layers: Seq[CacheLayer], *, dtype: str, positions: int, states: Seq[StateLayer] = ()) -> None:
         self.dtype = dtype
         self.n_blocks = -(-positions // BLOCK)
-        self.places: dict[CacheLayer | StateLayer, tuple[int, int]] = {}  # offset and bytes
-        sizes: list[tuple[CacheLayer | StateLayer, int]] = []
-        sizes += [(layer, self.n_blocks * BLOCK * layout.cache_bytes(layer, dtype)) for layer in layers]
-        sizes += [(state, STATE_SLOTS * state_bytes(state)) for state in states]
-        total = 0
-        for owner, size in sizes:
-            self.places[owner] = total, size
-            total += -(-size // ALIGNMENT) * ALIGNMENT
+        self.places: dict[CacheLayer | StateLayer, tuple[int, int]] = {}  # offset, and bytes of all blocks or slots
+        blocks_end, step = self._place_layers(layers)
+        end = blocks_end
+        for state in states:
+            self.places[state] = end, STATE_SLOTS * state_bytes(state)
+            end += -(-STATE_SLOTS * state_bytes(state) // ALIGNMENT) * ALIGNMENT
         self.bytes_per_position = position_bytes(layers, dtype)
         self.bytes_per_sequence = sum(state_bytes(state) for state in states)
         try:
-            self.memory = _core.Cache(total)
+            self.memory = _core.Cache(end, blocks_end)
         except RuntimeError as error:
             raise MemoryBudgetError(f"the key/value cache: {error}", hint="Load with a smaller context") from error
-        self._free = list(range(self.n_blocks - 1, -1, -1))
+        self._free = list(range((self.n_blocks - 1) * step, -1, -step))
         self._free_slots = list(range(STATE_SLOTS - 1, -1, -1))
+
+    def _place_layers(self, layers: Seq[CacheLayer]) -> tuple[int, int]:
+        """Places the layers, and returns the end of their memory and the step from one block's number to the next's.
+
+        Kernels find block number b of a layer at b times the bytes of its block. With numbers in steps of n, n layers
+        whose blocks have the same bytes can share memory, the next layer beginning where the block of the one before
+        ends.
+        """
+        alike: dict[int, list[CacheLayer]] = {}  # by the bytes of a block
+        for layer in layers:
+            alike.setdefault(BLOCK * layout.cache_bytes(layer, self.dtype), []).append(layer)
+        step = math.gcd(*map(len, alike.values())) or 1
+        end = 0
+        for size, owners in alike.items():
+            for i, layer in enumerate(owners):
+                self.places[layer] = end + i % step * size, self.n_blocks * size
+                if i % step == step - 1:
+                    end += step * self.n_blocks * size
+        return end, step
 
     def grow(self, sequence: Sequence, length: int) -> None:
         """Gives the sequence blocks for `length` positions and, the first time, a slot for its states.
