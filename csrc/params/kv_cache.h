@@ -1,4 +1,5 @@
-// The paged key/value cache as kernels see it. One layer's pool is an array of blocks; a block holds 64 positions:
+// The paged key/value cache as kernels see it. One layer's pool is an array of blocks, of which the layer may own only
+// some, as the numbers in its block tables say; a block holds 64 positions:
 //   for each KV head:  K transposed [head_dim][64], then V [64][v_head_dim]      (f32 or f16)
 // K is transposed so that 64 scores are computed with lanes = positions and no horizontal sums.
 // In q8_0, a key or value vector is cut into groups of 32 values, the last perhaps shorter: value = scale * code, with
