@@ -18,9 +18,11 @@ import pytest
 import tiny_adapters
 from ferrule import _core
 from ferrule.checkpoint import packages
-from ferrule.cli import info, options
+from ferrule.cli import bench, info, options
 from ferrule.cli.main import cli, main
 from ferrule.engine import limits
+from ferrule.engine.benchmark import StageTime, Timing
+from ferrule.engine.work import Work
 
 PROMPT = "Gravity is the force that"
 CONTINUATION = " holds the universe together. It's"
@@ -128,6 +130,8 @@ def test_info(ferrule: Callable[..., Result], tiny_model: Callable[..., Path]) -
     )
     assert re.search(r"\ncache +f32, 0 bytes per token, \d.* kB per text\n", ferrule("info", tiny_model("mamba")).out)
     facts = json.loads(ferrule("info", tiny_model("qwen3"), "--json").out)
+    on_gpu = info.as_text({**facts, "device": "metal", "target": "apple9"})
+    assert on_gpu.endswith("\nruns on        metal (apple9)")  # threads are the CPU's
     assert (facts["architecture"], facts["container"], facts["layers"]) == ("qwen3", "safetensors", 2)
 
 
@@ -220,6 +224,19 @@ def test_bench(
     assert list(found["timings"]) == ["prefill 5 after 3", "decode 2 after 3, 4 texts"]
     assert [(timing["tokens"], len(timing["seconds"])) for timing in found["timings"].values()] == [(5, 2), (8, 2)]
     assert {stage["kernel"] for stages in found["profiles"].values() for stage in stages} >= {"matvec_bf16", "rms_norm"}
+
+
+def test_without_limits_there_are_no_shares() -> None:
+    timings = {"prefill 4": Timing(4, (2.0, 2.0), Work(1, 2, 3))}
+    profiles = {"prefill": [StageTime("qkv", "matvec", 2, 0.5, Work(1, 2, 3))]}
+    assert bench._as_text("model on apple9", None, timings, profiles) == (
+        "model on apple9\n\n"
+        "           tokens/s  fastest  slowest\n"
+        "prefill 4       2.0      2.0      2.0\n\n"
+        "prefill, 500.0 ms\n"
+        "stage  kernel  launches      ms   share\n"
+        "qkv    matvec         2  500.00  100.0%"
+    )
 
 
 def test_lora(ferrule: Callable[..., Result], tiny_model: Callable[..., Path], tmp_path: Path) -> None:

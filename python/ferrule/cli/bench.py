@@ -87,11 +87,12 @@ def _as_text(
             f"limits of this machine: read {limits.read / 1e9:.1f} GB/s, "
             f"int8 {limits.int8 / 1e9:.0f} GOP/s, float32 {limits.f32 / 1e9:.0f} GFLOP/s"
         )
+    shares = ("of memory", "of compute") if limits else ()
     speeds = [(name, *_speeds(timing), *_shares(timing, limits)) for name, timing in timings.items()]
-    lines += ["", _table([("", "tokens/s", "fastest", "slowest", "of memory", "of compute"), *speeds])]
+    lines += ["", _table([("", "tokens/s", "fastest", "slowest", *shares), *speeds])]
     for name, stages in profiles.items():
         total = sum(stage.seconds for stage in stages)
-        columns = ("stage", "kernel", "launches", "ms", "share", "of memory", "of compute")
+        columns = ("stage", "kernel", "launches", "ms", "share", *shares)
         rows = [_stage(stage, total, limits) for stage in stages]
         lines += ["", f"{name}, {total * 1e3:.1f} ms", _table([columns, *rows], left=2)]
     return "\n".join(lines)
@@ -108,14 +109,14 @@ def _speeds(timing: Timing) -> list[str]:
     return [f"{timing.tokens / of(timing.seconds):.1f}" for of in (statistics.median, min, max)]
 
 
-def _shares(timing: Timing, limits: Limits | None) -> tuple[str, str]:
+def _shares(timing: Timing, limits: Limits | None) -> tuple[str, ...]:
     return _used(timing.work, statistics.median(timing.seconds), limits)
 
 
-def _used(work: Work, seconds: float, limits: Limits | None) -> tuple[str, str]:
-    """Shares of memory bandwidth and of arithmetic that the work took up."""
+def _used(work: Work, seconds: float, limits: Limits | None) -> tuple[str, ...]:
+    """Shares of memory bandwidth and of arithmetic that the work took up; none where the limits are not known."""
     if limits is None:
-        return "", ""
+        return ()
     compute = work.int8 / limits.int8 + work.f32 / limits.f32
     return f"{work.bytes / limits.read / seconds:.0%}", f"{compute / seconds:.0%}"
 

@@ -48,7 +48,8 @@ def as_text(facts: Mapping[str, Any]) -> str:
         "memory": f"{_size(weights + cache)}: {_size(weights)} weights (mapped), {_size(cache)} cache at full context",
         "cache": f"{facts['kv_dtype']}, {_size(per_token)} per token{saved}"
         + (f", {_size(states)} per text" if states else ""),
-        "runs on": f"{facts['device']} ({facts['target']}), {facts['threads']} threads",
+        "runs on": f"{facts['device']} ({facts['target']})"
+        + (f", {facts['threads']} threads" if facts["device"] == "cpu" else ""),
     }
     if adapter := facts["adapter"]:
         ranks = ", ".join(map(str, adapter["ranks"]))
