@@ -6,6 +6,8 @@
 // that there are, so that threads get equal shares of work however few experts are live. Every run sorts the slots by
 // expert anew: a counting sort, cheap beside the products of even one block.
 #pragma once
+#include <span>
+
 #include "../params/expert_linear.h"
 #include "activation_rows.h"
 
@@ -22,17 +24,17 @@ inline uint32_t items(const KernelArgs& args) {
     return min_u32(params.experts, args.rows * params.slots) * blocks(params);
 }
 
-struct Slots {
-    const uint32_t* first;
-    uint32_t count;
+struct Slot {
+    uint32_t row;
+    uint32_t slot;
 };
 
-// Slots of all rows, numbered row * slots + slot, in the order of their experts.
+// Slots of all rows in the order of their experts.
 class SortedSlots {
   public:
     static size_t scratch_bytes(const KernelArgs& args) {
         const ExpertLinear& params = args.as<ExpertLinear>();
-        return (2 * size_t{params.experts} + 1 + size_t{args.rows} * params.slots) * sizeof(uint32_t);
+        return (2 * size_t{params.experts} + 1) * sizeof(uint32_t) + size_t{args.rows} * params.slots * sizeof(Slot);
     }
 
     SortedSlots(const KernelArgs& args, std::byte* scratch)
@@ -40,53 +42,56 @@ class SortedSlots {
           routes_(args.operand<const float>(expert_linear::routes)),
           ends_(reinterpret_cast<uint32_t*>(scratch)),
           live_(ends_ + params_.experts + 1),
-          slots_(live_ + params_.experts) {
-        const uint32_t count = args.rows * params_.slots;
+          slots_(reinterpret_cast<Slot*>(live_ + params_.experts)) {
+        const auto each_slot = [&](const auto& f) {
+            for (uint32_t row = 0; row < args.rows; ++row)
+                for (uint32_t i = 0; i < params_.slots; ++i) f(expert_of({row, i}), Slot{row, i});
+        };
         uint32_t* next = ends_ + 1;  // of expert e: first its count, then where its next slot goes, at last its end
         for (uint32_t e = 0; e <= params_.experts; ++e) ends_[e] = 0;
-        for (uint32_t slot = 0; slot < count; ++slot) ++next[expert_of(slot)];
+        each_slot([&](uint32_t expert, Slot) { ++next[expert]; });
         uint32_t begin = 0;
         for (uint32_t e = 0; e < params_.experts; ++e) {
             if (next[e] > 0) live_[n_live_++] = e;
             begin += next[e];
             next[e] = begin - next[e];
         }
-        for (uint32_t slot = 0; slot < count; ++slot) slots_[next[expert_of(slot)]++] = slot;
+        each_slot([&](uint32_t expert, Slot slot) { slots_[next[expert]++] = slot; });
     }
 
     uint32_t n_live() const { return n_live_; }
     uint32_t live(uint32_t i) const { return live_[i]; }
-    Slots of(uint32_t expert) const { return {slots_ + ends_[expert], ends_[expert + 1] - ends_[expert]}; }
+    std::span<const Slot> of(uint32_t expert) const { return {slots_ + ends_[expert], slots_ + ends_[expert + 1]}; }
 
   private:
-    uint32_t expert_of(uint32_t slot) const {
-        const uint32_t row = slot / params_.slots, i = slot % params_.slots;
-        return routes_ == nullptr ? i : static_cast<uint32_t>(routes_[size_t{row} * 2 * params_.slots + i]);
+    uint32_t expert_of(Slot slot) const {
+        if (routes_ == nullptr) return slot.slot;
+        return static_cast<uint32_t>(routes_[size_t{slot.row} * 2 * params_.slots + slot.slot]);
     }
 
     const ExpertLinear& params_;
     const float* routes_;
     uint32_t* ends_;  // [experts + 1]: of expert e - 1
     uint32_t* live_;  // [n_live_], ascending
-    uint32_t* slots_;
+    Slot* slots_;
     uint32_t n_live_ = 0;
 };
 
 // The slots of one expert as the activation rows of a product.
 class ExpertRows final : public ActivationRows {
   public:
-    ExpertRows(const KernelArgs& args, size_t row_bytes, const Slots& chosen, uint32_t expert)
-        : ActivationRows(chosen.count),
+    ExpertRows(const KernelArgs& args, size_t row_bytes, std::span<const Slot> chosen, uint32_t expert)
+        : ActivationRows(static_cast<uint32_t>(chosen.size())),
           args_(args),
           params_(args.as<ExpertLinear>()),
           row_bytes_(row_bytes),
-          slots_(chosen.first),
+          chosen_(chosen),
           bias_(args.operand<const float>(expert_linear::bias)) {
         if (bias_ != nullptr) bias_ += size_t{expert} * params_.n;
     }
 
     const uint8_t* at(size_t t) const override {
-        const size_t part = params_.x_slots == 1 ? slots_[t] / params_.slots : slots_[t];
+        const size_t part = params_.x_slots == 1 ? chosen_[t].row : number(t);
         return args_.operand<const uint8_t>(expert_linear::x) + part * row_bytes_;
     }
 
@@ -105,16 +110,17 @@ class ExpertRows final : public ActivationRows {
     }
 
   private:
-    float* out(size_t t) const { return args_.operand<float>(expert_linear::out) + size_t{slots_[t]} * params_.n; }
+    size_t number(size_t t) const { return size_t{chosen_[t].row} * params_.slots + chosen_[t].slot; }
+    float* out(size_t t) const { return args_.operand<float>(expert_linear::out) + number(t) * params_.n; }
     float weight(size_t t) const {
-        const size_t row = slots_[t] / params_.slots, i = slots_[t] % params_.slots;
-        return args_.operand<const float>(expert_linear::routes)[(2 * row + 1) * params_.slots + i];
+        const auto [row, slot] = chosen_[t];
+        return args_.operand<const float>(expert_linear::routes)[(2 * size_t{row} + 1) * params_.slots + slot];
     }
 
     const KernelArgs& args_;
     const ExpertLinear& params_;
     size_t row_bytes_;  // of one part of x
-    const uint32_t* slots_;
+    std::span<const Slot> chosen_;
     const float* bias_;
 };
 
