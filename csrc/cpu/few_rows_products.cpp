@@ -18,11 +18,7 @@ struct Plane {
     i8x64 first, second;
 
     Plane() = default;
-    explicit Plane(const int8_t* codes) {
-        const i8x64 a = load(codes), b = load(codes + 64);
-        first = even_then_even(a, b);
-        second = odd_then_odd(a, b);
-    }
+    explicit Plane(const int8_t* codes) : first(load(codes)), second(load(codes + 64)) {}
 };
 
 // The exact dot products, four adjacent ones to an element, of one part of a group: all of it, or where a group has two
@@ -46,8 +42,8 @@ i32x16 part_products(const Codes& codes, const Plane& high, const Plane& low) {
 template <class Unpack, int part>
 f32x16 without_offset(i32x16 products, const int32_t* sum16) {
     if constexpr (Unpack::kOffset == 0) return to_f32(products);
-    i32x16 x_sum = lanes_of_pairs<part>(sum16);
-    if constexpr (Unpack::kParts == 1) x_sum += lanes_of_pairs<1>(sum16);
+    i32x16 x_sum = lanes4(sum16 + 4 * part);
+    if constexpr (Unpack::kParts == 1) x_sum += lanes4(sum16 + 4);
     return to_f32(products - set1(int32_t{Unpack::kOffset}) * x_sum);
 }
 
@@ -76,8 +72,8 @@ template <class Unpack, int planes, class CodesOf>
     if constexpr (Unpack::kMinimums && Unpack::kParts == 1) {
         sum = fma(scales.minimum[0], lanes4(x.scaled_sum + 4 * chunk), sum);
     } else if constexpr (Unpack::kMinimums) {
-        sum = fma(scales.minimum[0], x_scale * to_f32(lanes_of_pairs<0>(sum16)), sum);
-        sum = fma(scales.minimum[1], x_scale * to_f32(lanes_of_pairs<1>(sum16)), sum);
+        sum = fma(scales.minimum[0], x_scale * to_f32(lanes4(sum16)), sum);
+        sum = fma(scales.minimum[1], x_scale * to_f32(lanes4(sum16 + 4)), sum);
     }
     return sum;
 }

@@ -113,7 +113,8 @@ void find_corrections(const uint8_t* const (&rows)[T], uint32_t k, uint32_t plan
     for (uint32_t t = 0; t < T; ++t) {
         const int32_t* sum16 = quantized_row_at(rows[t], k, planes).sum16;
         for (uint32_t g = 0; g < quantized_row::padded(k) / 32; ++g) {
-            const int32_t first = sum16[2 * g], second = sum16[2 * g + 1];
+            const int32_t first = sum16[quantized_row::half_group(g, 0)],
+                          second = sum16[quantized_row::half_group(g, 1)];
             if constexpr (Unpack::kParts == 1) {
                 corrections[g * T + t] = -Unpack::kOffset * (first + second);
             } else {
@@ -167,7 +168,7 @@ void tile(const Panel& panel, const int32_t* corrections, const uint8_t* const (
                         for (int v = 0; v < kPanelVectors; ++v)
                             codes[v] = load(panel.codes + (at * quads + q) * 4 * kPanelRows + 64 * v);
                         for (int t = 0; t < T; ++t) {
-                            const i8x64 x = codes_at(t, x_at + 4 * q);
+                            const i8x64 x = codes_at(t, x_at + q / 4 * (quantized_row::kChunk / 2) + q % 4 * 4);
                             for (int v = 0; v < kPanelVectors; ++v)
                                 dot[t][v] = dot4<Kind::kFull>(dot[t][v], codes[v], x);
                         }
@@ -176,10 +177,11 @@ void tile(const Panel& panel, const int32_t* corrections, const uint8_t* const (
                 const bool correct_first = Kind::kOffset && planes == 1;
                 for_each_sum<T>(
                     [&](int t, int v) { dot[t][v] = correct_first ? set1(corrections[at * T + t]) : zero_i32(); });
-                add_products(at * quads * 4);
+                const size_t x_at = 16 * quantized_row::half_group(g, part);
+                add_products(x_at);
                 if constexpr (planes == 2) {
                     for_each_sum<T>([&](int t, int v) { dot[t][v] = dot[t][v] << 7; });
-                    add_products(quantized_row::low_offset(k) + at * quads * 4);
+                    add_products(quantized_row::low_offset(k) + x_at);
                 }
                 f32x16 scale[kPanelVectors];
                 for (int v = 0; v < kPanelVectors; ++v) scale[v] = vector_of(panel.scales, at, v);
@@ -198,7 +200,8 @@ void tile(const Panel& panel, const int32_t* corrections, const uint8_t* const (
                         if constexpr (parts == 1) {
                             x_sum = float_at(t, quantized_row::scaled_sum_offset(k, planes) + 4 * size_t{g});
                         } else {
-                            const size_t sum_at = quantized_row::sum16_offset(k, planes) + 4 * (2 * size_t{g} + part);
+                            const size_t sum_at =
+                                quantized_row::sum16_offset(k, planes) + 4 * quantized_row::half_group(g, part);
                             const int32_t x_codes = *reinterpret_cast<const int32_t*>(rows[t] + sum_at);
                             x_sum = float_at(t, scale_at) * static_cast<float>(x_codes);
                         }

@@ -66,8 +66,9 @@ inline void quantize_chunk(const float* x, uint32_t n, uint32_t chunk, uint32_t 
         const int32_t magnitude = reduce_max(max(as_i32(abs(a)), as_i32(abs(b))));
         const float scale = __builtin_bit_cast(float, magnitude) / max_code;
         const f32x16 divisor = set1(scale == 0.0f ? 1.0f : scale);
-        store_codes(high + i, low == nullptr ? low : low + i, a, divisor, max_code);
-        store_codes(high + i + 16, low == nullptr ? low : low + i + 16, b, divisor, max_code);
+        const uint32_t first = i / 2, second = quantized_row::kChunk / 2 + first;
+        store_codes(high + first, low == nullptr ? low : low + first, a, divisor, max_code);
+        store_codes(high + second, low == nullptr ? low : low + second, b, divisor, max_code);
         scales[i / quantized_row::kGroup] = scale;
     }
     const u8x64 ones = set1_u8(1);
@@ -76,7 +77,7 @@ inline void quantize_chunk(const float* x, uint32_t n, uint32_t chunk, uint32_t 
         if (low != nullptr) sum = dot4<false>(sum << 7, ones, load(low + 64 * i));
         store_lane_sums(sums + 4 * i, sum);
     }
-    for (uint32_t g = 0; g < 4; ++g) scaled_sums[g] = scales[g] * static_cast<float>(sums[2 * g] + sums[2 * g + 1]);
+    for (uint32_t g = 0; g < 4; ++g) scaled_sums[g] = scales[g] * static_cast<float>(sums[g] + sums[g + 4]);
 }
 
 // x: f32 [k] -> row.

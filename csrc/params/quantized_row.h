@@ -5,6 +5,7 @@
 //   f32   scale[padded / 32]         max|x| / max_code of the group
 //   f32   scaled_sum[padded / 32]    scale * sum of the group's codes: multiplies a weight group's minimum
 //   i32   sum16[padded / 16]         sums of codes over 16 values: corrects an integer offset of the weight codes
+// Codes and sum16 lie by halves of groups: of each chunk the first 16 values of its four groups, then the last 16.
 // Without planes, activations are rounded to bfloat16 instead, to nearest, ties to even; float32's subnormal numbers
 // may become zero.
 //   bf16  value[padded]
@@ -22,6 +23,10 @@ inline constexpr uint32_t max_code(uint32_t planes) {
 }
 inline constexpr uint32_t padded(uint32_t k) {
     return (k + kChunk - 1) / kChunk * kChunk;
+}
+// Which 16 codes, and which of sum16, belong to a half of a group.
+inline constexpr uint32_t half_group(uint32_t group, uint32_t half) {
+    return group / 4 * 8 + half * 4 + group % 4;
 }
 inline constexpr uint32_t low_offset(uint32_t k) {
     return padded(k);

@@ -22,6 +22,16 @@ def row_bytes(k: int, planes: int) -> int:
     return planes * padded(k) + padded(k) // 32 * 8 + padded(k) // 16 * 4 if planes else 2 * padded(k)
 
 
+def by_halves(x: NDArray[Any], run: int) -> NDArray[Any]:
+    """x [rows, ...], runs for halves of groups in order, as they lie in a row: by chunks of four groups, by halves."""
+    return x.reshape(len(x), -1, 4, 2, run).swapaxes(2, 3).reshape(x.shape)
+
+
+def by_groups(x: NDArray[Any], run: int) -> NDArray[Any]:
+    """The inverse of `by_halves`."""
+    return x.reshape(len(x), -1, 2, 4, run).swapaxes(2, 3).reshape(x.shape)
+
+
 def quantized_bytes(x: NDArray[np.float32], planes: int) -> NDArray[np.uint8]:
     """uint8 [rows, row_bytes(k, planes)] of x [rows, k]."""
     if planes:
@@ -78,17 +88,18 @@ class QuantizedRows:
         return cls(
             k,
             planes,
-            codes if planes == 1 else 128 * codes + part(n, end, np.int8),
+            by_groups(codes if planes == 1 else 128 * codes + part(n, end, np.int8), 16),
             part(ends[0], ends[1], np.float32),
             part(ends[1], ends[2], np.float32),
-            part(ends[2], ends[3], np.int32),
+            by_groups(part(ends[2], ends[3], np.int32), 1),
         )
 
     def to_bytes(self) -> NDArray[np.uint8]:
         """uint8 [rows, row_bytes(k, planes)]."""
-        high = (self.codes + 64) >> 7 if self.planes == 2 else self.codes
-        planes = (high.astype(np.int8), (self.codes - 128 * high).astype(np.int8))
-        parts = (*planes[: self.planes], self.scale, self.scaled_sum, self.sum16)
+        codes = by_halves(self.codes, 16)
+        high = (codes + 64) >> 7 if self.planes == 2 else codes
+        planes = (high.astype(np.int8), (codes - 128 * high).astype(np.int8))
+        parts = (*planes[: self.planes], self.scale, self.scaled_sum, by_halves(self.sum16, 1))
         return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in parts], axis=1)
 
     def values(self) -> NDArray[np.float64]:

@@ -231,11 +231,6 @@ inline i32x16 lanes4(const int32_t* p) {
     return {_mm256_set_m128i(_mm_set1_epi32(p[1]), _mm_set1_epi32(p[0])),
             _mm256_set_m128i(_mm_set1_epi32(p[3]), _mm_set1_epi32(p[2]))};
 }
-template <int odd>
-inline i32x16 lanes_of_pairs(const int32_t* p) {
-    return {_mm256_set_m128i(_mm_set1_epi32(p[2 + odd]), _mm_set1_epi32(p[odd])),
-            _mm256_set_m128i(_mm_set1_epi32(p[6 + odd]), _mm_set1_epi32(p[4 + odd]))};
-}
 inline f32x16 repeat4(const float* p) {
     const __m256 four = _mm256_set_m128(_mm_loadu_ps(p), _mm_loadu_ps(p));
     return {four, four};

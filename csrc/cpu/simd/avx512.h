@@ -212,12 +212,6 @@ inline i32x16 lanes4(const int32_t* p) {
     const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return {_mm512_permutexvar_epi32(lane_numbers(), _mm512_castsi128_si512(four))};
 }
-template <int odd>
-inline i32x16 lanes_of_pairs(const int32_t* p) {
-    const __m512i indices = _mm512_slli_epi32(lane_numbers(), 1);
-    const __m256i eight = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-    return {_mm512_permutexvar_epi32(_mm512_add_epi32(indices, _mm512_set1_epi32(odd)), _mm512_castsi256_si512(eight))};
-}
 inline f32x16 repeat4(const float* p) {
     return {_mm512_broadcast_f32x4(_mm_loadu_ps(p))};
 }

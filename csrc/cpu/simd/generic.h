@@ -222,11 +222,6 @@ inline f32x16 lanes4(const float* p) {
 inline i32x16 lanes4(const int32_t* p) {
     return each16<i32x16>([&](int i) { return p[i / 4]; });
 }
-// Every element of lane g is p[2 * g + odd].
-template <int odd>
-inline i32x16 lanes_of_pairs(const int32_t* p) {
-    return each16<i32x16>([&](int i) { return p[i / 4 * 2 + odd]; });
-}
 // Element r of every lane is p[r].
 inline f32x16 repeat4(const float* p) {
     return each16<f32x16>([&](int i) { return p[i % 4]; });

@@ -207,10 +207,6 @@ inline f32x16 lanes4(const float* p) {
 inline i32x16 lanes4(const int32_t* p) {
     return each<i32x16>([&](int i) { return vdupq_n_s32(p[i]); });
 }
-template <int odd>
-inline i32x16 lanes_of_pairs(const int32_t* p) {
-    return each<i32x16>([&](int i) { return vdupq_n_s32(p[2 * i + odd]); });
-}
 inline f32x16 repeat4(const float* p) {
     return each<f32x16>([&](int) { return vld1q_f32(p); });
 }
