@@ -55,7 +55,7 @@ bool move(uintptr_t at, size_t bytes) {
 HugePages::HugePages(std::vector<std::span<const std::byte>> files) : files_(std::move(files)) {
     if (!available()) return;
     try {
-        thread_ = std::thread([this] { move_all(); });
+        thread_.start([this] { move_all(); });
     } catch (const std::system_error&) {  // a limit on threads or memory: everything stays as it is
     }
 }
@@ -84,7 +84,7 @@ HugePages::~HugePages() {
 }
 
 void HugePages::wait() {
-    if (thread_.joinable()) thread_.join();
+    thread_.join();
 }
 
 }  // namespace ferrule

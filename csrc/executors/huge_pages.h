@@ -4,8 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <thread>
 #include <vector>
+
+#include "own_threads.h"
 
 namespace ferrule {
 
@@ -32,7 +33,7 @@ class HugePages {
     std::vector<std::span<const std::byte>> files_;
     std::atomic<uint64_t> moved_ = 0;
     std::atomic<bool> stop_ = false;
-    std::thread thread_;
+    OwnThreads thread_;
 };
 
 }  // namespace ferrule

@@ -10,8 +10,7 @@ namespace ferrule {
 
 ThreadPool::ThreadPool(unsigned threads) {
     try {
-        workers_.reserve(threads - 1);
-        for (unsigned worker = 1; worker < threads; ++worker) workers_.emplace_back([this, worker] { work(worker); });
+        for (unsigned worker = 1; worker < threads; ++worker) workers_.start([this, worker] { work(worker); });
     } catch (const std::exception& error) {
         stop();
         throw DeviceFailure("the system starts no " + std::to_string(threads) + " threads: " + error.what() +
@@ -27,11 +26,11 @@ void ThreadPool::stop() {
     stop_.store(true);
     generation_.fetch_add(2);  // still even: there is nothing to join
     generation_.notify_all();
-    for (std::thread& worker : workers_) worker.join();
+    workers_.join();
 }
 
 void ThreadPool::run(const std::function<void(unsigned)>& job) {
-    if (workers_.empty()) return job(0);
+    if (workers_.size() == 0) return job(0);
     job_ = &job;
     generation_.fetch_add(1);
     generation_.notify_all();

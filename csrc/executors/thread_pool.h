@@ -4,8 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <thread>
-#include <vector>
+
+#include "own_threads.h"
 
 namespace ferrule {
 
@@ -28,7 +28,7 @@ class ThreadPool {
     void work(unsigned worker);
     void stop();
 
-    std::vector<std::thread> workers_;
+    OwnThreads workers_;
     const std::function<void(unsigned)>* job_ = nullptr;
     std::atomic<bool> stop_ = false;
     std::atomic<uint32_t> generation_ = 0;  // odd while a job may be joined

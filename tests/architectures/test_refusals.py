@@ -129,6 +129,8 @@ IMPOSSIBLE: list[tuple[str, str, Any]] = [
     ("gemma3n_text", "activation_sparsity_pattern", [1.0] * 4),
     ("falcon_h1", "mlp_multipliers", [1.0]),
     ("mamba2", "time_step_limit", [0.0]),
+    ("mamba2", "time_step_limit", [1.0, 0.0]),
+    ("gemma4_moe", "layer_types", {}),
     ("mamba", "time_step_rank", "x"),
     ("granite", "logits_scaling", 0.0),
 ]

@@ -1,6 +1,9 @@
 """Whole models on several threads: not a bit differs from one thread. A thread sanitizer watches these plans in CI."""
 
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,3 +51,23 @@ def logits(path: Path, threads: int, bits: int) -> np.ndarray:
             tokens = [chance.randrange(model.runner.vocabulary) for _ in range(count)]
             rows.append(model.runner.forward([Chunk(sequence, tokens, "all", sum(STEPS))]))
         return np.concatenate(rows)
+
+
+FORK = """
+import os, sys
+import ferrule
+model = ferrule.load(sys.argv[1], threads=3)
+expected = model.generate([1, 2, 3], max_new_tokens=5).tokens
+if os.fork():
+    _, status = os.wait()
+    sys.exit(os.waitstatus_to_exitcode(status) or model.generate([1, 2, 3], max_new_tokens=5).tokens != expected)
+found = model.generate([1, 2, 3], max_new_tokens=5).tokens
+model.close()
+sys.exit(found != expected)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_has_no_threads_but_answers_and_closes(tiny_model: Callable[..., Path]) -> None:
+    result = subprocess.run([sys.executable, "-c", FORK, str(tiny_model("llama3"))], check=False, timeout=60)
+    assert result.returncode == 0

@@ -140,8 +140,9 @@ class Config(Mapping[str, Any]):
         parts = values if isinstance(values, list) else []
         numbers: list[Any] = [v.get("__float__") if isinstance(v, Mapping) else v for v in parts]
         numbers = [math.inf if number == "Infinity" else number for number in numbers]
-        if len(numbers) != 2 or not all(number == math.inf or _is_number(number) for number in numbers):
-            raise self._wrong(key, "two numbers", values)
+        are_numbers = all(number == math.inf or _is_number(number) for number in numbers)
+        if len(numbers) != 2 or not are_numbers or numbers[0] > numbers[1]:
+            raise self._wrong(key, "two numbers, the first not above the second", values)
         return float(numbers[0]), float(numbers[1])
 
     def of_layer(self, key: str, layer: int) -> Config:
@@ -170,7 +171,7 @@ class Config(Mapping[str, Any]):
         self, key: str, default: list[Any], count: int | None, kind: str, fits: Callable[[Any], bool]
     ) -> list[Any]:
         values = self.get(key, default)
-        if not values and default is not _REQUIRED:
+        if values == [] and default is not _REQUIRED:
             values = default
         if not isinstance(values, list) or count not in (None, len(values)) or not all(map(fits, values)):
             raise self._wrong(key, f"a list of {kind}" if count is None else f"a list of {count} {kind}", values)

@@ -64,7 +64,7 @@ def attention(
             with g.stage("qk norm"):
                 q, k = norm(g, q, w, None, groups=heads.q), norm(g, k, w, None, groups=heads.kv)
     elif c.flag("attn_temperature_tuning", True):
-        beta, period = c.number("attn_scale", 0.1), c.number("floor_scale", 8192)
+        beta, period = c.number("attn_scale", 0.1), c.number("floor_scale", 8192, above=0.0)
         q = g.scale_by_position(q, beta=beta, period=period, offset=1)
     scale = heads.dim**-0.5
     if rotation is not None and chunk:
