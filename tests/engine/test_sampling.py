@@ -187,6 +187,12 @@ def test_do_sample_is_a_switch() -> None:
         GenerationOptions.create(do_sample="no")
 
 
+def test_an_impossible_recommendation_is_the_models() -> None:
+    with pytest.raises(OptionError, match=r"generation_config\.json: top_k is out of range.*\. Give top_k"):
+        GenerationOptions.create({"top_k": -1})
+    assert GenerationOptions.create({"top_k": -1}, top_k=5).top_k == 5
+
+
 def test_stop_is_always_a_tuple() -> None:
     assert GenerationOptions(stop="a").stop == ("a",)
     assert GenerationOptions(stop=["a", "b"]).stop == ("a", "b")  # type: ignore[arg-type]

@@ -101,8 +101,12 @@ class GenerationOptions:
         if do_sample is not None and temperature is not None and bool(temperature) != do_sample:
             raise OptionError(f"do_sample={do_sample} contradicts temperature={temperature}", hint="Give one of them")
         for name in _FROM_GENERATION_CONFIG:
-            if name not in options and recommended.get(name) is not None:
-                options[name] = recommended[name]
+            if name not in options and (value := recommended.get(name)) is not None:
+                try:
+                    cls(**{name: value})
+                except OptionError as error:
+                    raise OptionError(f"the model's generation_config.json: {error}", hint=f"Give {name}") from error
+                options[name] = value
         if temperature is None:
             if do_sample is None:
                 do_sample = any(given.get(name) is not None for name in _IMPLY_SAMPLING)
