@@ -227,6 +227,7 @@ REFUSED = {
     "no tokens": (lambda m: m.generate([1], max_new_tokens=0), errors.OptionError, "max_new_tokens"),
     "stop": (lambda m: m.generate([1], stop=5), errors.OptionError, "stop is out of range"),
     "empty stop": (lambda m: m.stream([1], stop=[""]), errors.OptionError, "none empty"),
+    "sequence": (lambda m: m.generate([1], sequence=m.sequence()), errors.OptionError, "`with model.sequence\\(\\) as"),
     "messages": (lambda m: m.chat("hello"), errors.OptionError, "messages of the wrong form"),
     "no messages": (lambda m: m.chat(None), errors.OptionError, "messages of the wrong form"),
     "no role": (lambda m: m.chat([{"content": "hello"}]), errors.OptionError, "messages of the wrong form"),
@@ -326,6 +327,7 @@ def test_a_closed_model_says_so(tiny_model: Callable[..., Path]) -> None:
         lambda: model.chat(MESSAGES),
         lambda: model.logits([1]),
         lambda: model.info(),
+        lambda: model.sequence().__enter__(),
         lambda: next(stream),
     ):
         with pytest.raises(errors.FerruleError, match="the model is closed"):

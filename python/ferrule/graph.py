@@ -175,6 +175,11 @@ class Graph:
         """Lengths past which a growing sequence must be read anew: the keys of a shorter one are rotated otherwise."""
         return {op.attributes["threshold"] for op in self.ops if op.kind == "long_rope_table"}
 
+    @property
+    def stretched_lengths(self) -> set[int]:
+        """Lengths past which frequencies change with every token: a text that grew there holds keys of several."""
+        return {op.attributes["threshold"] for op in self.ops if op.kind == "dynamic_rope_table"}
+
     def input(self, name: str, shape: tuple[Dim, ...], dtype: str = "i32") -> Input:
         """The named step input, declared on first use."""
         return self.inputs.setdefault(name, Input(name, shape, dtype))

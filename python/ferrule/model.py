@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -180,6 +181,7 @@ class Model:
         A text is encoded with the beginning-of-sequence token that the model wants, once; ids are taken as they are.
         Options are those of `ferrule.engine.sampling.GenerationOptions`: max_new_tokens, temperature, top_k, top_p,
         min_p, repetition_penalty, seed, stop, ignore_eos. The answer also ends where the context is full.
+        `sequence`, of `Model.sequence`, keeps what is read for the next generation, which then reads only what is new.
 
         Raises:
             ContextLengthError: the prompt is empty or leaves no room in the context.
@@ -189,51 +191,66 @@ class Model:
         """
         return self.stream(prompt, **options).result()
 
-    def stream(self, prompt: str | Sequence[int], **options: Any) -> Stream:
+    def stream(
+        self, prompt: str | Sequence[int], *, sequence: kv_cache.Sequence | None = None, **options: Any
+    ) -> Stream:
         """Like `generate`, but yields chunks with `.text` and `.tokens` as they come.
 
         The chunks together are the completion that `generate` returns. No chunk ends within a character or holds a
         part of a stop string.
         """
-        runner = self.runner
         ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else self._token_ids(prompt)
-        chosen = GenerationOptions.create(self.checkpoint.generation_config, **options)
-        return Stream(runner, self.tokenizer, ids, chosen, context=self.context)
+        return self._stream(ids, sequence, options)
 
     def chat(self, messages: Sequence[Message], **options: Any) -> Completion:
         """Answers a conversation of {"role": ..., "content": ...} messages through the model's chat template.
 
-        Options and errors are those of `generate`.
+        Options and errors are those of `generate`. Each turn gets all messages; with a `sequence` the model reads only
+        those that are new.
 
         Raises:
             ChatTemplateError: the model has no template, or it refuses these messages.
         """
         return self.stream_chat(messages, **options).result()
 
-    def stream_chat(self, messages: Sequence[Message], **options: Any) -> Stream:
+    def stream_chat(
+        self, messages: Sequence[Message], *, sequence: kv_cache.Sequence | None = None, **options: Any
+    ) -> Stream:
         """Like `chat`, but yields chunks as they come."""
-        runner = self.runner
         form = 'a list of {"role": ..., "content": ...}'
         messages = _listed("messages", messages, lambda m: isinstance(m, Mapping) and "role" in m, form)
         ids = self.tokenizer.encode_chat(messages, chat_template=self._chat_template)
-        chosen = GenerationOptions.create(self.checkpoint.generation_config, **options)
-        return Stream(runner, self.tokenizer, ids, chosen, context=self.context)
+        return self._stream(ids, sequence, options)
+
+    @contextmanager
+    def sequence(self) -> Iterator[kv_cache.Sequence]:
+        """A place in the cache that outlives a generation, for a conversation or for prompts with a common beginning.
+
+        `with model.sequence() as sequence:`, a generation with `sequence=sequence` reads only what is new: the tokens
+        that its prompt has in common with the prompt and answer before stay, the rest is given back. Models with
+        recurrent layers cannot go back: they read all anew unless the prompt goes on from everything that was read. So
+        do those with rotations by length, where that of the prompt changes them. Answers are those without a sequence,
+        up to rounding where it depends on how a prompt is cut. One generation at a time may use it; an error empties
+        it, the end of the `with` gives its memory back.
+        """
+        runner, sequence = self.runner, kv_cache.Sequence()
+        try:
+            yield sequence
+        finally:
+            runner.cache.release(sequence)
 
     def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         """Next-token logits after each of `tokens`: float32 [len(tokens), vocabulary].
 
         Raises ContextLengthError for no tokens or more than the context, OptionError for an id out of range.
         """
-        runner, sequence = self.runner, kv_cache.Sequence()
-        ids = self._token_ids(tokens)
+        runner, ids = self.runner, self._token_ids(tokens)
         check_length(ids, self.context)
         out = np.empty((len(ids), runner.vocabulary), np.float32)
-        try:
+        with self.sequence() as sequence:
             for begin in range(0, len(ids), runner.max_tokens):
                 end = min(begin + runner.max_tokens, len(ids))
                 runner.forward([Chunk(sequence, ids[begin:end], "all", len(ids))], out[begin:end])
-        finally:
-            runner.cache.release(sequence)
         return out
 
     def info(self) -> dict[str, Any]:
@@ -294,6 +311,13 @@ class Model:
         if self._opened is None:
             raise FerruleError("the model is closed", path=self.path, hint="Load it again")
         return self._opened
+
+    def _stream(self, prompt: list[int], sequence: kv_cache.Sequence | None, options: Mapping[str, Any]) -> Stream:
+        if not isinstance(sequence, kv_cache.Sequence | None):
+            expected = "what `with model.sequence() as sequence:` gives"
+            raise OptionError("sequence of the wrong form", expected=expected, found=type(sequence).__name__)
+        chosen = GenerationOptions.create(self.checkpoint.generation_config, **options)
+        return Stream(self.runner, self.tokenizer, prompt, chosen, context=self.context, sequence=sequence)
 
     def _token_ids(self, tokens: Sequence[int]) -> list[int]:
         try:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import pytest
@@ -22,6 +22,8 @@ from ferrule.cli import bench, info, options
 from ferrule.cli.main import cli, main
 from ferrule.engine import limits
 from ferrule.engine.benchmark import StageTime, Timing
+from ferrule.engine.runner import Runner
+from ferrule.engine.step_inputs import Chunk
 from ferrule.engine.work import Work
 
 PROMPT = "Gravity is the force that"
@@ -98,6 +100,21 @@ def test_chat(ferrule: Callable[..., Result]) -> None:
     assert (status, err) == (0, f"{greeting} [cut off; see --max-new-tokens and --context]")
     status, _, err = ferrule("chat", SMOLLM2, stdin=b"\xff\n")
     assert (status, err) == (1, f"{greeting}Error: standard input is not UTF-8: invalid start byte at byte 0\n")
+
+
+def test_chat_reads_what_is_new(ferrule: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    forward, read = Runner.forward, list[int]()
+
+    def counting(runner: Runner, chunks: list[Chunk]) -> Any:
+        read.append(sum(len(chunk.tokens) for chunk in chunks))
+        return forward(runner, chunks)
+
+    monkeypatch.setattr(Runner, "forward", counting)
+    system = "Answer in a few words, and never in more than a line."
+    ferrule("chat", SMOLLM2, "--system", system, "-n", 4, stdin=b"Hello!\nAnd you?\nWhy?\n")
+    first, *others = (count for count in read if count > 1)
+    assert len(others) == 2
+    assert max(others) < first
 
 
 def test_chat_templates(ferrule: Callable[..., Result], tmp_path: Path) -> None:
@@ -310,6 +327,19 @@ WRONG = {
     "command": (("rnu", "x"), 2, "Did you mean 'run'?"),
     "no prompt": (("run",), 2, "Missing argument 'PROMPT'"),
 }
+
+
+def test_run_wants_a_text(ferrule: Callable[..., Result], tiny_model: Callable[..., Path], tmp_path: Path) -> None:
+    model = tmp_path / "a model"
+    shutil.copytree(tiny_model("llama3"), model)
+    for prompt, quoted in ((SMOLLM2, SMOLLM2), (model, f"'{model}'")):
+        status, out, err = ferrule("run", prompt)
+        assert (status, out) == (1, "")
+        command = f'`ferrule run -m {quoted} "Once upon a time"`'
+        assert err == f"Error: {prompt}: PROMPT is a model; expected a text. {command} continues a text with it\n"
+    for prompt in ("no.gguf", "config.json", str(tmp_path), "word " * 1000):
+        assert ferrule("run", prompt, "-n", 1).status == 0
+    assert ferrule("run", SMOLLM2, "-n", 1, "-m", SMOLLM2).status == 0
 
 
 @pytest.mark.skipif(_core.metal_backend() == "gpu", reason="here Metal runs")

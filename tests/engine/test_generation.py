@@ -31,13 +31,13 @@ class ScriptedRunner:
         self.script = script
         self.vocabulary = vocabulary
         self.cache = KVCache([], dtype="f32", positions=64 * POOL_BLOCKS)
-        self.graph = SimpleNamespace(reread_lengths=set())
+        self.graph = SimpleNamespace(reread_lengths=set(), stretched_lengths=set())
         self.steps: list[tuple[list[int], str]] = []
 
     def forward(self, chunks: Sequence[step_inputs.Chunk]) -> np.ndarray:
         (chunk,) = chunks
         self.cache.grow(chunk.sequence, chunk.sequence.length + len(chunk.tokens))
-        chunk.sequence.length += len(chunk.tokens)
+        chunk.sequence.tokens.extend(chunk.tokens)
         self.steps.append((list(chunk.tokens), chunk.logits))
         if chunk.logits == "none":
             return np.empty((0, self.vocabulary), np.float32)

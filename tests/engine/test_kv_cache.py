@@ -28,6 +28,19 @@ def test_a_sequence_has_as_many_blocks_as_it_needs() -> None:
     assert sequence.state_slot < 0
 
 
+def test_a_sequence_keeps_the_blocks_of_its_first_tokens() -> None:
+    pool, sequence = cache(blocks=4, recurrent=True), Sequence()
+    pool.grow(sequence, 3 * BLOCK)
+    sequence.tokens.extend(range(3 * BLOCK))
+    blocks, slot = list(sequence.blocks), sequence.state_slot
+    for keep, kept in ((2 * BLOCK + 1, 3), (2 * BLOCK, 2), (1, 1)):
+        pool.release(sequence, keep)
+        assert (sequence.tokens, sequence.blocks, sequence.state_slot) == (list(range(keep)), blocks[:kept], slot)
+        assert sorted(pool._free + sequence.blocks) == list(range(4))
+    pool.release(sequence)
+    assert (sequence.length, sequence.blocks, sequence.state_slot) == (0, [], -1)
+
+
 def test_every_sequence_has_a_state_slot_of_its_own_until_it_ends() -> None:
     pool = cache(blocks=2 * STATE_SLOTS, recurrent=True)
     sequences = [Sequence() for _ in range(STATE_SLOTS)]

@@ -69,6 +69,20 @@ def sampled(path: Path, prompt: Tokens, n: int, **options: Any) -> tuple[tuple[i
         return tokens[0], model.runner.cache.n_blocks - len(model.runner.cache._free)
 
 
+def taken_up(path: Path, device: str, parts: list[Tokens], *, reuse: bool) -> list[tuple[Tokens, int]]:
+    """(answer, tokens that were read) after each part of a text, answers being left after three chunks."""
+    with ferrule.load(path, device=device, context=512) as model, model.sequence() as sequence:
+        text, found = list[int](), list[tuple[Tokens, int]]()
+        for part in parts:
+            text += part
+            stream = model.stream(text, sequence=sequence if reuse else None, temperature=0, ignore_eos=True)
+            answer = [token for _, chunk in zip(range(3), stream, strict=False) for token in chunk.tokens]
+            stream.close()
+            text += answer
+            found.append((answer, stream.timings.prompt_tokens))
+        return found
+
+
 def _runner(model: Model, positions: int = 128) -> Runner:
     graph = _graph(model)
     cache = KVCache(graph.caches, dtype="f32", positions=positions, states=graph.states)

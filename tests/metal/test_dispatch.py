@@ -231,6 +231,16 @@ def test_sampled_tokens_are_those_of_the_cpu(
     assert (found, blocks) == (expected, 0)
 
 
+@pytest.mark.parametrize("variant", ["qwen3", "qwen3_next"])
+def test_an_answer_that_was_left_is_taken_up(metal_process: MetalProcess, tiny_model: TinyModel, variant: str) -> None:
+    """The step ahead has read its last token already, into a state, too."""
+    parts = [prompt(variant, n) for n in (40, 7, 1)]
+    expected = steps.taken_up(tiny_model(variant), "cpu", parts, reuse=False)
+    found = metal_process.run(steps.taken_up, tiny_model(variant), "metal", parts, reuse=True)
+    assert [answer for answer, _ in found] == [answer for answer, _ in expected]
+    assert [read for _, read in found] == [40, 7, 1]
+
+
 @pytest.mark.parametrize("package", packages.PACKAGES, ids=lambda package: package.name)
 def test_real_models_write_what_the_cpu_writes(metal_process: MetalProcess, package: packages.ModelPackage) -> None:
     path = package.path(progress=False)

@@ -17,9 +17,12 @@ from . import options
 @options.sampling
 @options.loading
 def chat(model: str | None, system: str | None, **rest: Any) -> None:
-    """Talk with MODEL, line by line. An empty line or Ctrl-D ends the conversation, Ctrl-C an answer."""
+    """Talk with MODEL, line by line. An empty line or Ctrl-D ends the conversation, Ctrl-C an answer.
+
+    Each turn reads only what is new in the conversation.
+    """
     messages = [{"role": "system", "content": system}] if system else []
-    with options.load(model, rest) as m:
+    with options.load(model, rest) as m, m.sequence() as sequence:
         chosen = options.given(rest)
         m.stream_chat([*messages, {"role": "user", "content": "Hi"}], **chosen).close()  # an error comes before a line
         click.secho(f"{m.name}. An empty line ends the conversation.", dim=True, err=True)
@@ -27,7 +30,7 @@ def chat(model: str | None, system: str | None, **rest: Any) -> None:
             messages.append({"role": "user", "content": line})
             answer = ""
             try:
-                stream = m.stream_chat(messages, **chosen)
+                stream = m.stream_chat(messages, sequence=sequence, **chosen)
                 for chunk in stream:
                     click.echo(chunk.text, nl=False)
                     answer += chunk.text

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
+from ..errors import OptionError
 from . import options
 
 
@@ -21,6 +24,13 @@ def run(prompt: str, model: str | None, as_chat: bool, **rest: Any) -> None:
 
     "-" reads PROMPT from standard input, without the line end that closes it.
     """
+    if model is None and _is_model(prompt):
+        raise OptionError(
+            "PROMPT is a model",
+            path=prompt,
+            expected="a text",
+            hint=f'`ferrule run -m {shlex.quote(prompt)} "Once upon a time"` continues a text with it',
+        )
     if prompt == "-":
         prompt = options.decode(sys.stdin.buffer.read(), "standard input").removesuffix("\n")
     with options.load(model, rest) as m:
@@ -34,3 +44,11 @@ def run(prompt: str, model: str | None, as_chat: bool, **rest: Any) -> None:
             click.echo(chunk.text, nl=False)
         click.echo()
         click.secho(f"[{m.name}: {stream.timings}, {stream.finish_reason}]", dim=True, err=True)
+
+
+def _is_model(text: str) -> bool:
+    try:
+        path = Path(text)
+        return bool(text) and (path.is_file() if path.suffix == ".gguf" else (path / "config.json").is_file())
+    except OSError:  # no name that a file could have, such as one that is too long
+        return False

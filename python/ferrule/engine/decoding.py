@@ -14,18 +14,49 @@ from .runner import DrawnToken, Runner
 from .sampling import Sampler
 from .step_inputs import Chunk
 
+_UNKNOWN = -1  # a token that is read before it is known; equal to none
+
 
 class Decoder:
     """The tokens after a prompt, one by one. `limit` is the length at which the text ends, whatever comes."""
 
-    def __init__(self, runner: Runner, sampler: Sampler, *, limit: int) -> None:
-        self.sequence = Sequence()
+    def __init__(self, runner: Runner, sampler: Sampler, sequence: Sequence, *, limit: int) -> None:
+        self.sequence = sequence
         self._runner = runner
         self._sampler = sampler
         self._limit = limit
         self._reread = runner.graph.reread_lengths
+        self._stretched = runner.graph.stretched_lengths
         self._on_device = runner.draws_tokens and not sampler.needs_logits
         self._ahead: DrawnToken | None = None  # the next token, if the step that draws it was started
+
+    def reuse(self, prompt: Seq[int]) -> int:
+        """Rolls the sequence back to the tokens that it has in common with `prompt`, but for the last; their number.
+
+        A state goes on from all tokens or none, and keys stay only if the prompt's length rotates them alike.
+        """
+        held, cache = self.sequence.tokens, self._runner.cache
+        before, after = len(held), len(prompt)
+        pairs = zip(held, prompt[:-1], strict=False)
+        common = next((i for i, (old, new) in enumerate(pairs) if old != new), min(before, after - 1))
+        if (
+            (cache.bytes_per_sequence and common < before)
+            or any((before > limit) != (after > limit) for limit in self._reread)
+            or any(max(before, after) > limit for limit in self._stretched)
+        ):
+            common = 0
+        cache.release(self.sequence, common)
+        return common
+
+    def abandon(self, error: BaseException) -> None:
+        """Empties the sequence if, after this error, it may hold something else than its tokens.
+
+        A step that Ctrl-C ends was done all the same. What it wrote beyond the tokens will be written over; but a state
+        is then ahead of them, and of a prompt that was not read to its end the length is not known, nor the rotations.
+        """
+        cache = self._runner.cache
+        if not isinstance(error, KeyboardInterrupt) or cache.bytes_per_sequence or self._reread or self._stretched:
+            cache.release(self.sequence)
 
     def next(self, history: Seq[int]) -> int:
         """The token after `history`: the prompt and the tokens so far. Raises as `Runner.forward` does."""
@@ -38,7 +69,10 @@ class Decoder:
                 return self._sampler.sample(self._runner.forward([last])[0], history)
             token = self._runner.start(last, self._sampler.draw(), None)
         self._ahead = self._start_ahead(token, len(history))
-        return token.wait()
+        drawn = token.wait()
+        if self._ahead is not None:
+            self.sequence.tokens[-1] = drawn
+        return drawn
 
     def _read(self, history: Seq[int]) -> Chunk:
         """Lets the model read all but the last chunk of what it has not seen."""
@@ -56,6 +90,6 @@ class Decoder:
         if length + 1 >= self._limit or length in self._reread:
             return None
         try:
-            return self._runner.start(Chunk(self.sequence, [0], "last", length + 1), self._sampler.draw(), token)
+            return self._runner.start(Chunk(self.sequence, [_UNKNOWN], "last", length + 1), self._sampler.draw(), token)
         except MemoryBudgetError:  # to be raised where the step is needed
             return None

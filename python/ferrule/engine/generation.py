@@ -13,6 +13,7 @@ from typing import Literal
 from ..errors import ContextLengthError, FerruleError
 from ..tokenizer import Detokenizer, Tokenizer
 from .decoding import Decoder
+from .kv_cache import Sequence
 from .runner import Runner
 from .sampling import GenerationOptions, Sampler
 from .stop_strings import StopStrings
@@ -24,7 +25,7 @@ FinishReason = Literal["stop", "length"]
 class Timings:
     """Tokens and seconds of the two phases of a generation; time that the reader of a stream takes does not count.
 
-    The first token comes out of the prompt's phase.
+    The first token comes out of the prompt's phase. `prompt_tokens` are those that it reads: not what a sequence held.
     """
 
     prompt_tokens: int = 0
@@ -75,7 +76,8 @@ class Completion:
 class Stream(Iterator[StreamChunk]):
     """Iterates over the chunks of one generation, each of which one thread gets.
 
-    Its part of the cache is given back at the end, by `close`, after an error, and when the stream is dropped.
+    Its part of the cache is given back at the end, by `close`, after an error, and when the stream is dropped. A given
+    `sequence` stays the caller's: the stream goes on from the tokens that it has in common with the prompt.
 
     Attributes:
         finish_reason: why it ended (see Completion); None before that.
@@ -84,7 +86,14 @@ class Stream(Iterator[StreamChunk]):
     """
 
     def __init__(
-        self, runner: Runner, tokenizer: Tokenizer, prompt: Seq[int], options: GenerationOptions, *, context: int
+        self,
+        runner: Runner,
+        tokenizer: Tokenizer,
+        prompt: Seq[int],
+        options: GenerationOptions,
+        *,
+        context: int,
+        sequence: Sequence | None = None,
     ) -> None:
         check_length(prompt, context - 1)
         sampler = Sampler(options, runner.vocabulary)
@@ -93,8 +102,9 @@ class Stream(Iterator[StreamChunk]):
         self._end_ids = frozenset[int]() if options.ignore_eos else tokenizer.end_ids
         self._history = list(prompt)
         self._limit = min(len(prompt) + options.max_new_tokens, context)
-        self._decoder = Decoder(runner, sampler, limit=self._limit)
-        self._release = weakref.finalize(self, runner.cache.release, self._decoder.sequence)
+        own = Sequence()
+        self._decoder = Decoder(runner, sampler, own if sequence is None else sequence, limit=self._limit)
+        self._release = weakref.finalize(self, runner.cache.release, own)
         self._release.atexit = False
         self._lock = threading.Lock()
         self.seed = sampler.seed
@@ -122,8 +132,9 @@ class Stream(Iterator[StreamChunk]):
                     text += self._stop.flush()
                 if self._stop.found:
                     self.finish_reason = "stop"
-        except BaseException:
+        except BaseException as error:
             self.close()
+            self._decoder.abandon(error)
             raise
         if self.finish_reason:
             self.close()
@@ -146,6 +157,8 @@ class Stream(Iterator[StreamChunk]):
     def _next_token(self) -> int | None:
         """The next token; None after an end token."""
         started = time.perf_counter()
+        if self.timings.prompt_seconds == 0:
+            self.timings.prompt_tokens -= self._decoder.reuse(self._history)
         token = self._decoder.next(self._history)
         seconds = time.perf_counter() - started
         if self.timings.prompt_seconds == 0:

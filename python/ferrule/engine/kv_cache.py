@@ -21,14 +21,19 @@ ALIGNMENT = 64  # of a layer's memory (csrc/plan/plan.h)
 
 @dataclass(eq=False)
 class Sequence:
-    """One text in progress: the blocks that hold its keys and values, and how many positions are filled.
+    """One text in progress: the tokens that were read, and the blocks that hold their keys and values.
 
     `state_slot` is its place in the states of recurrent layers, -1 while it has none.
     """
 
+    tokens: list[int] = field(default_factory=list)
     blocks: list[int] = field(default_factory=list)
-    length: int = 0
     state_slot: int = -1
+
+    @property
+    def length(self) -> int:
+        """How many positions are filled."""
+        return len(self.tokens)
 
 
 class KVCache:
@@ -99,11 +104,16 @@ class KVCache:
         for _ in range(needed):
             sequence.blocks.append(self._free.pop())
 
-    def release(self, sequence: Sequence) -> None:
-        """Takes the sequence's blocks and state slot back; works after `close` too."""
-        blocks, sequence.blocks, sequence.length = sequence.blocks, [], 0
+    def release(self, sequence: Sequence, keep: int = 0) -> None:
+        """Takes back what the sequence has beyond its first `keep` tokens, from 0 also its state slot.
+
+        A state is that of all tokens: where there is one, fewer cannot be kept, but for none. Works after `close` too.
+        """
+        del sequence.tokens[keep:]
+        kept = -(-keep // BLOCK)
+        blocks, sequence.blocks = sequence.blocks[kept:], sequence.blocks[:kept]
         self._free.extend(reversed(blocks))
-        if sequence.state_slot >= 0:
+        if not keep and sequence.state_slot >= 0:
             self._free_slots.append(sequence.state_slot)
             sequence.state_slot = -1
 

@@ -82,7 +82,7 @@ class Runner:
             if self.target.backend == "metal" and np.isnan(out.max(initial=0)):
                 raise _no_numbers()
             for chunk in chunks:
-                chunk.sequence.length += len(chunk.tokens)
+                chunk.sequence.tokens.extend(chunk.tokens)
         return out
 
     @property
@@ -104,7 +104,7 @@ class Runner:
             arrays = [step.arrays[i.name] for i in plan.inputs]
             before = previous.step if previous is not None else None
             started = program.start(step.tokens, step.rows, step.sequences, arrays, [4], before)
-            chunk.sequence.length += len(chunk.tokens)
+            chunk.sequence.tokens.extend(chunk.tokens)
         return DrawnToken(started)
 
     @property

@@ -68,10 +68,11 @@ def compare(
     found = [np.full((len(tokens), value.width), np.nan, np.float32) for value in plan.outputs]
     most = target.most_rows(row_class)
     for begin in range(0, len(tokens), most):
-        step = step_inputs([Chunk(sequence, tokens[begin : begin + most], "all", len(tokens))])
+        chunk = Chunk(sequence, tokens[begin : begin + most], "all", len(tokens))
+        step = step_inputs([chunk])
         results_of_step = [result[begin : begin + most] for result in found]
         program.run(step.tokens, step.rows, step.sequences, [step.arrays[i.name] for i in plan.inputs], results_of_step)
-        sequence.length += step.tokens
+        sequence.tokens.extend(chunk.tokens)
 
     results = dict(zip(plan.outputs, found, strict=True))
     kernels = {launch.operands["out"]: launch.kernel for launch in plan.launches if "out" in launch.operands}
