@@ -5,6 +5,7 @@
 // or float16, or a pair of bfloat16 values, multiplied with such pairs.
 #pragma once
 #include "rounded_cache.h"
+#include "unrolled.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
 
@@ -42,15 +43,6 @@ inline f32x16 multiply_add(simd::i32x16 factor, simd::i32x16 row, f32x16 sum) {
     return dot2(sum, factor, row);
 }
 #endif
-
-// f<0>(), f<1>() ... f<n - 1>(): accumulators need constant indices early, or the compiler leaves them in memory.
-template <uint32_t n, uint32_t i = 0, class F>
-[[gnu::always_inline]] inline void unrolled(const F& f) {
-    if constexpr (i < n) {
-        f.template operator()<i>();
-        unrolled<n, i + 1>(f);
-    }
-}
 
 template <uint32_t n_queries, uint32_t n_vectors>
 struct Sums {

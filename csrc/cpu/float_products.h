@@ -2,6 +2,7 @@
 // output, lanes along k: what matmul_float.cpp and expert_linear_float.cpp share.
 #pragma once
 #include "activation_rows.h"
+#include "unrolled.h"
 
 namespace ferrule::cpu::FERRULE_ISA {
 
@@ -28,9 +29,10 @@ struct FloatMatrix {
     uint32_t n;
 };
 
-// W weight rows from j times T activation rows from r; those beyond the last repeat it and are not written.
+// W weight rows from j times T activation rows from r; those beyond the last repeat it and are not written. Never
+// inlined: among its callers' variables gcc leaves sums in memory.
 template <class Format, int W, int T>
-void float_tile(const FloatMatrix<Format>& m, const ActivationRows& rows, uint32_t j, uint32_t r) {
+[[gnu::noinline]] void float_tile(const FloatMatrix<Format>& m, const ActivationRows& rows, uint32_t j, uint32_t r) {
     using namespace simd;
     using Value = typename Format::Value;
     const Value* w[W];
@@ -45,28 +47,31 @@ void float_tile(const FloatMatrix<Format>& m, const ActivationRows& rows, uint32
     while (ahead < 4096 / sizeof(Value)) ahead *= 2;
 
     f32x16 sum[W][T];
-    for (int i = 0; i < W; ++i)
-        for (int t = 0; t < T; ++t) sum[i][t] = zero_f32();
+    const auto each_sum = [&](const auto& f) __attribute__((always_inline)) {
+        unrolled<W>([&]<uint32_t i>() { unrolled<T>([&]<uint32_t t>() { f.template operator()<i, t>(); }); });
+    };
+    each_sum([&]<uint32_t i, uint32_t t>() { sum[i][t] = zero_f32(); });
     const uint32_t whole = m.k / 16 * 16;
     for (uint32_t p = 0; p < whole; p += 16) {
         if (p % (64 / sizeof(Value)) == 0) {
             for (int i = 0; i < W; ++i) prefetch_l2(w[i] + p + ahead);
         }
         f32x16 weights[W];
-        for (int i = 0; i < W; ++i) weights[i] = Format::load16(w[i] + p);
-        for (int t = 0; t < T; ++t) {
+        unrolled<W>([&]<uint32_t i>() { weights[i] = Format::load16(w[i] + p); });
+        unrolled<T>([&]<uint32_t t>() {
             const f32x16 values = load(x[t] + p);
-            for (int i = 0; i < W; ++i) sum[i][t] = fma(values, weights[i], sum[i][t]);
-        }
+            unrolled<W>([&]<uint32_t i>() { sum[i][t] = fma(values, weights[i], sum[i][t]); });
+        });
     }
-    if (whole < m.k) {
-        for (int i = 0; i < W; ++i) {
-            const f32x16 weights = Format::load_some(w[i] + whole, m.k - whole);
-            for (int t = 0; t < T; ++t) sum[i][t] = fma(load_partial(x[t] + whole, m.k - whole), weights, sum[i][t]);
-        }
+    if (const uint32_t rest = m.k - whole; rest > 0) {
+        each_sum([&]<uint32_t i, uint32_t t>() {
+            sum[i][t] = fma(load_partial(x[t] + whole, rest), Format::load_some(w[i] + whole, rest), sum[i][t]);
+        });
     }
+    float products[W][T];
+    each_sum([&]<uint32_t i, uint32_t t>() { products[i][t] = reduce_add(sum[i][t]); });
     for (uint32_t t = 0; t < min_u32(T, rows.count - r); ++t)
-        for (uint32_t i = 0; i < min_u32(W, m.n - j); ++i) rows.finish(r + t, j + i, reduce_add(sum[i][t]));
+        for (uint32_t i = 0; i < min_u32(W, m.n - j); ++i) rows.finish(r + t, j + i, products[i][t]);
 }
 
 // Activation rows in tiles of T while at least `enough` of them are left; returns the first row not done.
@@ -86,10 +91,10 @@ void float_products(const FloatMatrix<Format>& m, const ActivationRows& rows, ui
                                                                            simd::kFloatTileRows);
     r = float_tiles<Format, simd::kFloatTileWeights, 2>(m, rows, j_begin, j_end, r, 2);
     // One activation row waits for memory, which is fastest read row after row, as long as the activations stay in the
-    // L1 cache; else they are read once for several weight rows.
+    // L1 cache; two at a time, for each sum waits for itself. Else activations are read once for several weight rows.
     constexpr uint32_t kCached = 4096;
     if (m.k <= kCached) {
-        float_tiles<Format, 1, 1>(m, rows, j_begin, j_end, r, 1);
+        float_tiles<Format, 2, 1>(m, rows, j_begin, j_end, r, 1);
     } else {
         float_tiles<Format, 2 * simd::kFloatTileWeights, 1>(m, rows, j_begin, j_end, r, 1);
     }

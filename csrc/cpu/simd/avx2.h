@@ -29,7 +29,7 @@ inline constexpr int kTileRows = 4;
 inline constexpr int kTailRows = 2;
 inline constexpr int kPanelVectors = 1;
 inline constexpr int kFloatTileWeights = 2;
-inline constexpr int kFloatTileRows = 3;
+inline constexpr int kFloatTileRows = 2;
 #if defined(__AVXVNNI__)
 inline constexpr int kFullCodeOffset = 128;
 #else
