@@ -145,6 +145,7 @@ class Model:
         self._opened: tuple[Checkpoint, Architecture, Runner] | None = checkpoint, architecture, runner
         self._chat_template = chat_template
         self._adapter = adapter
+        self._sequences = set[kv_cache.Sequence]()  # within their `with`
 
     def __repr__(self) -> str:
         state = "closed" if self._opened is None else f"{self.architecture.family} on {self.runner.target.name}"
@@ -234,9 +235,11 @@ class Model:
         it, the end of the `with` gives its memory back.
         """
         runner, sequence = self.runner, kv_cache.Sequence()
+        self._sequences.add(sequence)
         try:
             yield sequence
         finally:
+            self._sequences.discard(sequence)
             runner.cache.release(sequence)
 
     def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
@@ -313,9 +316,10 @@ class Model:
         return self._opened
 
     def _stream(self, prompt: list[int], sequence: kv_cache.Sequence | None, options: Mapping[str, Any]) -> Stream:
-        if not isinstance(sequence, kv_cache.Sequence | None):
-            expected = "what `with model.sequence() as sequence:` gives"
-            raise OptionError("sequence of the wrong form", expected=expected, found=type(sequence).__name__)
+        is_held = isinstance(sequence, kv_cache.Sequence) and sequence in self._sequences
+        if sequence is not None and not is_held:
+            expected = "what `with model.sequence() as sequence:` gives, until its end"
+            raise OptionError("no sequence of this model", expected=expected, found=type(sequence).__name__)
         chosen = GenerationOptions.create(self.checkpoint.generation_config, **options)
         return Stream(self.runner, self.tokenizer, prompt, chosen, context=self.context, sequence=sequence)
 

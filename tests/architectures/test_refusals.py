@@ -60,6 +60,18 @@ def test_unknown_keys_are_refused_by_name(tiny_model: Callable[..., Path], varia
     refused(tiny_model(variant), text_config(config, {"attention_form": "relu"}), "attention_form")
 
 
+# Variant, another name for what one of its keys says, its value.
+OTHER_NAMES = [("bloom", "n_embed", 64), ("bloom", "num_attention_heads", 4), ("qwen3_moe", "num_experts", 8)]
+
+
+@pytest.mark.parametrize(("variant", "key", "value"), OTHER_NAMES)
+def test_a_config_may_have_both_names_of_a_fact(
+    tiny_model: Callable[..., Path], variant: str, key: str, value: int
+) -> None:
+    config = {**tiny_models.description(variant)["config"], key: value}
+    architectures.record(dataclasses.replace(open_checkpoint(tiny_model(variant)), config=config))
+
+
 ACTIVATION_KEYS = ("hidden_act", "hidden_activation", "activation_function", "activation", "mlp_hidden_act")
 
 

@@ -12,7 +12,7 @@ import ferrule
 import tiny_adapters
 from ferrule.engine import step_inputs
 from ferrule.engine.kv_cache import Sequence
-from ferrule.errors import ContextLengthError
+from ferrule.errors import ContextLengthError, OptionError
 
 NEW = 6  # tokens of an answer
 
@@ -159,6 +159,14 @@ def test_a_prompt_that_is_refused_leaves_the_sequence_as_it_is(tiny_model: Calla
             model.generate([*tokens(10), *tokens(60)], sequence=sequence)
         assert sequence.tokens == held
         assert len(held) == 11
+
+
+def test_a_sequence_is_of_one_model_until_its_end(tiny_model: Callable[..., Path]) -> None:
+    with ferrule.load(tiny_model("llama3")) as model, ferrule.load(tiny_model("llama3")) as other:
+        with model.sequence() as sequence, pytest.raises(OptionError, match="no sequence of this model"):
+            other.generate(tokens(3), sequence=sequence)
+        with pytest.raises(OptionError, match="no sequence of this model"):
+            model.generate(tokens(3), sequence=sequence)
 
 
 @pytest.mark.parametrize("variant", ["llama3", "qwen3", "qwen3_next"])

@@ -66,7 +66,8 @@ class Config(Mapping[str, Any]):
         return default
 
     def present(self, key: str, other: str) -> str:
-        """`key` where the config has it, else `other`: two names of one fact."""
+        """`key` where the config has it, else `other`: two names of one fact, of which some configs have both."""
+        self.ignore(other)
         return other if self.get(key) is None else key
 
     def integer(self, key: str, default: int = _REQUIRED, *, least: int = 1) -> int:

@@ -241,7 +241,7 @@ class _Keys:
         return values[0] if len(set(values)) == 1 else values
 
     def value(self, key: str) -> Any:
-        """The finite number or flag that the key holds, or a list of them; a list of equal values counts as one."""
+        """The number (never NaN) or flag that the key holds, or a list of them; a list of equal values is one."""
         value = self.take(key)
         if any(isinstance(v, str) or v != v for v in (value if isinstance(value, list) else [value])):
             raise self.wrong(key, "numbers", value)

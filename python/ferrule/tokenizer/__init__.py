@@ -22,7 +22,7 @@ def load_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
     build = tokenizer_from_gguf if checkpoint.container == "gguf" else tokenizer_from_directory
     try:
         return build(checkpoint)
-    except (FerruleError, MemoryError, KeyboardInterrupt):
+    except (FerruleError, MemoryError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # `tokenizers` raises plain Exception, or panics, which is none
         problem = f"the parts of the tokenizer do not fit together: {error or type(error).__name__}"
